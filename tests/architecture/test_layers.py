@@ -57,6 +57,7 @@ def test_a_package_without_a_layer_fails_the_check(copy):
         ("kv/planted.py", "import time", "time"),
         ("index/planted.py", "import rocksdict", "rocksdict"),
         ("cli/planted.py", "import lochan.stores", "lochan.stores"),
+        ("cli/planted.py", "import lochan.blocks", "lochan.blocks"),
         ("client/planted.py", "import pyarrow", "pyarrow"),
     ],
 )

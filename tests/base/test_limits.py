@@ -24,7 +24,7 @@ def test_the_largest_key_fits_its_limit_of_bytes():
 def test_the_largest_file_entry_fits_a_node_and_the_largest_node_an_object():
     entry = (
         contents.FILE_ADDRESS_BYTES_MAX
-        + contents.FILE_CHECKSUM_BYTES_MAX
+        + contents.FILE_ETAG_BYTES_MAX
         + contents.FILE_METADATA_BYTES_MAX
         + contents.FILE_TYPE_BYTES_MAX
         + 1_000

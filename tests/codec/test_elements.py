@@ -13,7 +13,7 @@ from lochan.base.errors import Bug, Corrupt, Invalid, NewerFormat, TooLarge
 from lochan.base.ids import ContentId, ObjId, find_uuid_bytes
 from lochan.base.limits.contents import (
     FILE_ADDRESS_BYTES_MAX,
-    FILE_CHECKSUM_BYTES_MAX,
+    FILE_ETAG_BYTES_MAX,
     FILE_METADATA_BYTES_MAX,
     FILE_TYPE_BYTES_MAX,
 )
@@ -27,12 +27,13 @@ from lochan.codec.elements import (
     encode_file,
     is_remove,
     pack_table,
+    same_file,
 )
 from lochan.model.entries import FileEntry, TableEntry
 from lochan.testing import strategies
 
 VALUE = ObjId(bytes(range(32)))
-FILE = FileEntry("s3://lake/a", "sha256:abc", 12, 34)
+FILE = FileEntry("s3://lake/a", 12, 34, etag="abc")
 
 
 @given(strategies.table_entries)
@@ -93,9 +94,12 @@ def test_any_bytes_are_a_file_element_or_corrupt(raw):
             assert isinstance(decode_file(element), FileEntry)
 
 
-def test_any_damage_of_a_file_element_is_another_entry_or_corrupt():
+@pytest.mark.parametrize("sha256", [b"", bytes(range(32))], ids=["linked", "hashed"])
+def test_any_damage_of_a_file_element_is_another_entry_or_corrupt(sha256):
     element = encode_file(
-        FileEntry("s3://ü", "abc", 70_000, -5, (("k", "v"), ("l", "é")), "text/plain")
+        FileEntry(
+            "s3://ü", 70_000, -5, sha256, "abc", (("k", "v"), ("l", "é")), "text/plain", bytes(16)
+        )
     )
     for at in range(len(element)):
         with pytest.raises(Corrupt):
@@ -121,7 +125,9 @@ def test_any_damage_of_a_file_element_is_another_entry_or_corrupt():
         {"metadata": (("\ud800", ""),)},
         {"metadata": (("a", "\udfff"),)},
         {"address": "\ud800"},
-        {"checksum": "\ud800"},
+        {"etag": "\ud800"},
+        {"sha256": bytes(31)},
+        {"operation": bytes(15)},
         {"content_type": "\ud800"},
     ],
     ids=repr,
@@ -135,7 +141,7 @@ def test_a_wrong_field_is_invalid(change):
     ("field", "bytes_max"),
     [
         ("address", FILE_ADDRESS_BYTES_MAX),
-        ("checksum", FILE_CHECKSUM_BYTES_MAX),
+        ("etag", FILE_ETAG_BYTES_MAX),
         ("content_type", FILE_TYPE_BYTES_MAX),
     ],
 )
@@ -144,6 +150,24 @@ def test_a_long_text_is_too_large_by_its_bytes(field, bytes_max):
     assert decode_file(encode_file(fits)) == fits
     with pytest.raises(TooLarge, match=str(bytes_max)):
         encode_file(msgspec.structs.replace(FILE, **{field: "é" * (bytes_max // 2) + "e"}))
+
+
+def test_files_are_the_same_by_size_sha_256_metadata_and_type():
+    hashed = msgspec.structs.replace(FILE, sha256=bytes(range(32)))
+    for entry, counts in ((hashed, False), (FILE, True)):
+        one = encode_file(entry)
+        for change in ({"modified_us": 9}, {"operation": bytes(16)}):
+            assert same_file(one, encode_file(msgspec.structs.replace(entry, **change)))
+        for change in ({"address": "b"}, {"etag": "b"}):
+            other = encode_file(msgspec.structs.replace(entry, **change))
+            assert same_file(one, other) is not counts
+        for change in (
+            {"size": 13},
+            {"sha256": bytes(32)},
+            {"metadata": (("a", ""),)},
+            {"content_type": "b"},
+        ):
+            assert not same_file(one, encode_file(msgspec.structs.replace(entry, **change)))
 
 
 def test_metadata_is_bounded_as_a_whole():
@@ -162,10 +186,12 @@ def test_metadata_is_in_the_order_of_utf_8_bytes():
 def test_the_largest_entry_fits_a_node():
     entry = FileEntry(
         "a" * FILE_ADDRESS_BYTES_MAX,
-        "c" * FILE_CHECKSUM_BYTES_MAX,
         2**63 - 1,
         2**63 - 1,
+        bytes(32),
+        "c" * FILE_ETAG_BYTES_MAX,
         (("k", "v" * (FILE_METADATA_BYTES_MAX - 1)),),
         "t" * FILE_TYPE_BYTES_MAX,
+        bytes(16),
     )
     assert len(encode_file(entry)) < NODE_RAW_BYTES_CAP // 4

@@ -45,6 +45,7 @@ from lochan.codec.rows import (
     REFERENCE_FORM,
     REPOSITORY_FORM,
     SETTINGS_FORM,
+    TOKEN_FORM,
     Description,
     Move,
     MoveRow,
@@ -52,6 +53,7 @@ from lochan.codec.rows import (
     ReferenceRow,
     RepositoryRow,
     SettingsRow,
+    TokenRow,
     decode_reference_element,
     encode_reference_element,
 )
@@ -99,6 +101,10 @@ ROWS: dict[type[object], tuple[bytes, Decode]] = {
     SettingsRow: (
         encode_row(SettingsRow(1, bytes(16))),
         SETTINGS_FORM.decode,
+    ),
+    TokenRow: (
+        encode_row(TokenRow(1, bytes(16), "main", 1, 5)),
+        TOKEN_FORM.decode,
     ),
     Claim: (
         add_checksum(

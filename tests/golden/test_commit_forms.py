@@ -30,6 +30,7 @@ from lochan.codec.rows import (
     REFERENCE_FORM,
     REPOSITORY_FORM,
     SETTINGS_FORM,
+    TOKEN_FORM,
     Description,
     Move,
     MoveRow,
@@ -37,6 +38,7 @@ from lochan.codec.rows import (
     ReferenceRow,
     RepositoryRow,
     SettingsRow,
+    TokenRow,
     decode_reference_element,
     encode_reference_element,
 )
@@ -126,6 +128,8 @@ DESCRIPTION = Description(1, "repo", "main", TIME_US, bytes(16), FORWARD, b"\x07
 DESCRIPTION_HEX = (
     "97 01 a47265706f a46d61696e" + TIME_HEX + "c410" + "00" * 16 + FORWARD_HEX + "c40107"
 )
+TOKEN = TokenRow(1, bytes(range(16)), "main", 129, TIME_US, 5)
+TOKEN_HEX = "96 01 c410" + bytes(range(16)).hex() + "a46d61696e cc81" + TIME_HEX + "05"
 CLAIM = Claim(1, FORWARD, b"\x01", "commit", "main", "side", 3, 4, 5, bytes(16), TIME_US, b"\x09")
 CLAIM_HEX = (
     "9c 01"
@@ -174,6 +178,12 @@ def test_a_row_of_a_reference_has_these_bytes():
     raw = with_checksum(bytes.fromhex(ROW_HEX))
     assert encode_row(ROW).hex() == raw.hex()
     assert REFERENCE_FORM.decode(raw) == ROW
+
+
+def test_a_staging_token_has_these_bytes():
+    raw = with_checksum(bytes.fromhex(TOKEN_HEX))
+    assert encode_row(TOKEN).hex() == raw.hex()
+    assert TOKEN_FORM.decode(raw) == TOKEN
 
 
 def test_a_row_without_its_later_fields_is_read():

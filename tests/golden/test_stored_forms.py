@@ -25,17 +25,28 @@ from lochan.index.boundary import BoundaryRule
 from lochan.index.build import build_tree
 from lochan.index.node import build_node
 from lochan.model.entries import FileEntry
+from lochan.persist.staged import operation_of, tombstone
 
 VALUE_ID = ObjId(bytes(range(32)))
 VALUE_HEX = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
 BACKWARD_HEX = "1f1e1d1c1b1a191817161514131211100f0e0d0c0b0a09080706050403020100"
 UUID_TEXT = "01234567-89ab-cdef-0123-456789abcdef"
 TABLE = pack_table(3, VALUE_ID, find_uuid_bytes(ContentId(UUID_TEXT)))
-FILE = encode_file(FileEntry("s3://b/k", "abc", 70_000, -1, (("k", "v"),), "text/csv"))
+FILE = encode_file(
+    FileEntry("s3://b/k", 70_000, -1, VALUE_ID, "abc", (("k", "v"),), "text/csv", bytes(16))
+)
+LINKED = encode_file(FileEntry("s3://b/k", 70_000, -1, b"", "abc", (("k", "v"),), "text/csv"))
 
 # What stands where, one line a field, as anyone could write it down from the description.
 TABLE_HEX = "00 03" + VALUE_HEX + "0123456789abcdef0123456789abcdef"
-FILE_HEX = "00 96 a873333a2f2f622f6b a3616263 ce00011170 ff 91 92 a16b a176 a8746578742f637376"
+FILE_HEX = (
+    "00 0037 94 ce00011170 c420" + VALUE_HEX + "91 92 a16b a176 a8746578742f637376"
+    "94 ff c410" + "00" * 16 + "a3616263 a873333a2f2f622f6b"
+)
+LINKED_HEX = (
+    "00 0024 96 ce00011170 c400 91 92 a16b a176 a8746578742f637376 a3616263 a873333a2f2f622f6b"
+    "92 ff c400"
+)
 
 OBJECTS: dict[str, tuple[Object, str, str]] = {
     "value": (
@@ -50,8 +61,8 @@ OBJECTS: dict[str, tuple[Object, str, str]] = {
     ),
     "leaf of files": (
         build_node(0, [b"fp/a", b"fp/b"], [FILE, FILE_REMOVE], None),
-        "99 04 01 00 02 2d c40366702f 92c40161c40162 922401 c425" + FILE_HEX + "01",
-        "7697fe869101925df776b4356a6703abcb23fab89c3d8471e6ee7cab3acd0f6d",
+        "99 04 01 00 02 64 c40366702f 92c40161c40162 925b01 c45c" + FILE_HEX + "01",
+        "f625eefcf3bab892d043d63e8126e38511ec96b5ef1129208c8256872640e113",
     ),
     "inner node": (
         build_node(
@@ -68,6 +79,17 @@ OBJECTS: dict[str, tuple[Object, str, str]] = {
         "7fe6195eb8ef57679268aa75c542fadc2ca6b09c7f95fb1d55df38386f13e750",
     ),
 }
+
+
+def test_elements_of_files_have_these_bytes():
+    assert FILE.hex() == bytes.fromhex(FILE_HEX).hex()
+    assert LINKED.hex() == bytes.fromhex(LINKED_HEX).hex()
+
+
+def test_a_staged_record_is_the_element_that_a_commit_puts():
+    assert tombstone(bytes(range(16))).hex() == "01" + bytes(range(16)).hex()
+    assert operation_of(tombstone(bytes(range(16)))) == bytes(range(16))
+    assert operation_of(FILE) == bytes(16)
 
 
 @pytest.mark.parametrize("name", OBJECTS)

@@ -20,9 +20,11 @@ from lochan.kv.observe import ObservedStore
 from lochan.kv.store import Store
 from lochan.model.commits import CommitMeta, Committed, ContentKey, Delete, LogEntry, Operation, Put
 from lochan.model.contents import Content, IcebergTable, Namespace
+from lochan.model.files import FileInfo
 from lochan.model.requests import MergeRequest, NewReference
 from lochan.model.results import ContentConflict, Merged, Page
 from lochan.model.specs import ReferenceSpec, parse_spec
+from lochan.service.file_places import NO_PLACES, FileSupport
 from lochan.service.pending_writes import PendingWrite
 from lochan.service.repository import Repository
 from lochan.stores.memory.store import MemoryStore
@@ -51,13 +53,21 @@ class Bench:
     """One server's repository; keeps a publisher for each branch, as drivers do."""
 
     def __init__(
-        self, store: Store | None = None, *, seed: int = 1, name: str = "repo", fresh: bool = True
+        self,
+        store: Store | None = None,
+        *,
+        seed: int = 1,
+        name: str = "repo",
+        fresh: bool = True,
+        files: FileSupport = NO_PLACES,
     ) -> None:
         self.store: Store = MemoryStore() if store is None else store
         self.clock = ManualClock()
         ports = Ports(self.clock, SeededRandom(seed), RecordedWaiting(self.clock))
         make = create_repository if fresh else open_repository
-        self.repository = Repository(make(self.store, ports, name))
+        self.support = files
+        self.repository = Repository(make(self.store, ports, name), files=files)
+        self.files = self.repository.files
         self.references = self.repository.references
         self.contents = self.repository.contents
         self.history = self.repository.history
@@ -67,7 +77,8 @@ class Bench:
 
     def again(self, store: Store | None = None, *, seed: int = 2) -> Bench:
         """Another server on the same store, or on a wrapper of it; nothing is in its memory."""
-        return Bench(self.store if store is None else store, seed=seed, fresh=False)
+        kept = self.store if store is None else store
+        return Bench(kept, seed=seed, fresh=False, files=self.support)
 
     def counted(self) -> tuple[Bench, CallCounts]:
         """Another server, whose calls to the store are counted."""
@@ -151,6 +162,32 @@ class Bench:
         page = self.contents.entries(ME, parse_spec(spec), with_content=True)
         return {".".join(entry.key): where(entry.content) for entry in page.items}
 
+    def put(
+        self, path: str, data: bytes = b"", branch: str = "main", call: Call = ME, **more: Any
+    ) -> FileInfo:
+        """Stages a file."""
+        with self.repository.uploads.begin(call, branch, path, **more) as upload:
+            upload.write(data)
+            return upload.finish()
+
+    def read(self, path: str, spec: str = "main") -> bytes:
+        with self.files.open(ME, parse_spec(spec), path) as stream:
+            return stream.read()
+
+    def commit_files(
+        self, branch: str = "main", message: str = "m", *does: Operation, call: Call = ME
+    ) -> Committed:
+        """Commits what is staged, and operations on tables."""
+        meta = CommitMeta(message=message)
+        expected = optional_spec(self.head(branch)) if does else None
+        return self.run(self.commits.commit(call, branch, expected, meta, does, staged=True))
+
+    def tree(self, spec: str = "main") -> dict[str, bytes]:
+        """All files with their bytes."""
+        listed = self.repository.file_listings.list
+        found = pages(lambda token: listed(ME, parse_spec(spec), token=token))
+        return {one.path: self.read(one.path, spec) for one in found}
+
     def log(self, spec: str = "main") -> list[LogEntry]:
         return list(self.history.log(ME, parse_spec(spec), fetch_all=True).items)
 
@@ -158,9 +195,9 @@ class Bench:
         return [entry.meta.message for entry in self.log(spec)]
 
 
-def forked() -> Bench:
+def forked(files: FileSupport = NO_PLACES) -> Bench:
     """Main has `ns` with three tables; side has changed a, added d and removed c since."""
-    one = Bench()
+    one = Bench(files=files)
     one.fill("ns.a", "ns.b", "ns.c")
     one.branch("side")
     one.change("ns.a", "side", branch="side", message="side 1")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -20,6 +21,7 @@ from lochan.base.names import RefName
 from lochan.kernel.repository import Ports
 from lochan.model.commits import CommitMeta, Put
 from lochan.model.contents import Namespace
+from lochan.model.files import ImportSource, WriteCondition
 from lochan.model.requests import (
     MergeRequest,
     MoveRequest,
@@ -29,6 +31,7 @@ from lochan.model.requests import (
     TransplantRequest,
 )
 from lochan.model.specs import ReferenceSpec, parse_spec
+from lochan.service.file_places import FileSupport
 from lochan.service.pages import Selection
 from lochan.service.pending_writes import PendingWrite
 from lochan.service.repositories import Repositories
@@ -36,6 +39,7 @@ from lochan.service.repository import Repository
 from lochan.stores.memory.store import MemoryStore
 from lochan.testing.ports import ManualClock, RecordedWaiting, SeededRandom
 from tests.service.bench import ME, WRITES, Bench, forked, key, new, pages, use_cases
+from tests.service.file_bench import file_support
 
 MAIN, SIDE = parse_spec("main"), parse_spec("side")
 KEYED = Call("me", "key", b"one request")
@@ -99,6 +103,7 @@ MERGE_BY_NAME = (A.MERGE, "main", False)
 ASSIGN = [(A.ASSIGN_REFERENCE, "side", False), READ_MAIN, (A.ASSIGN_REFERENCE, "side", True)]
 MERGED = [MERGE_BY_NAME, READ_SIDE, MERGE]
 NAMESPACE = [READ_MAIN, ENTRIES_MAIN, COMMIT]
+WRITE = (A.WRITE_CONTENT, "main", True)
 
 META = CommitMeta(message="m")
 
@@ -118,6 +123,27 @@ def reverted(one: Repository) -> RevertRequest:
     (last,) = one.history.log(ME, MAIN, 1).items
     spec = ReferenceSpec(None, last.meta.hash)
     return RevertRequest(branch="main", expected=None, hashes=(spec,))
+
+
+def upload(one: Repository, call: Call) -> Any:
+    with one.uploads.begin(call, "main", "f/c") as begun:
+        begun.write(b"c")
+        return begun.finish()
+
+
+class Lake:
+    """The files of all tests here: a directory that is imported, one for blocks."""
+
+    url = ""
+    support = FileSupport()
+
+
+LAKE = Lake()
+
+
+def reserved(one: Repository) -> str:
+    """A token, reserved by a server without a policy."""
+    return Repository(one.context, files=LAKE.support).addresses.reserve(ME, "main", "f/c").token
 
 
 CASES = {
@@ -232,6 +258,56 @@ CASES = {
         lambda one, call: one.settings.update(call, {"type": "GARBAGE_COLLECTOR"}),
         [(A.WRITE_SETTINGS, None, False)],
     ),
+    "files.stat": Case(lambda one, call: one.files.stat(call, MAIN, "f/a"), [READ_MAIN]),
+    "files.open": Case(lambda one, call: one.files.open(call, MAIN, "f/a").read(), [READ_MAIN]),
+    "files.presign": Case(lambda one, call: one.files.presign(call, MAIN, "f/b"), [READ_MAIN]),
+    "files.copy": Case(
+        lambda one, call: one.files.copy(call, "main", "f/c", SIDE, "f/a"), [WRITE, READ_SIDE]
+    ),
+    "files.update": Case(
+        lambda one, call: one.files.update(call, "main", "f/a", content_type="x"),
+        [WRITE, READ_MAIN],
+    ),
+    "files.delete": Case(
+        lambda one, call: one.files.delete(call, "main", "f/a", WriteCondition(if_match="*")),
+        [(A.DELETE_CONTENT, "main", True), READ_MAIN],
+    ),
+    "files.delete_many": Case(
+        lambda one, call: one.files.delete_many(call, "main", ["f/a"]),
+        [(A.DELETE_CONTENT, "main", True)],
+    ),
+    "uploads.begin": Case(upload, [WRITE, WRITE]),
+    "addresses.reserve": Case(
+        lambda one, call: one.addresses.reserve(call, "main", "f/c"), [WRITE]
+    ),
+    "addresses.link": Case(
+        lambda one, call: one.addresses.link(call, "main", "f/c", reserved(one)), [WRITE]
+    ),
+    "file_listings.list": Case(lambda one, call: one.file_listings.list(call, MAIN), [ENTRIES_MAIN]),
+    "file_listings.uncommitted": Case(
+        lambda one, call: one.file_listings.uncommitted(call, "main"), [ENTRIES_MAIN]
+    ),
+    "file_history.diff": Case(
+        lambda one, call: one.file_history.diff(call, MAIN, SIDE),
+        [ENTRIES_MAIN, (A.READ_ENTRIES, "side", True)],
+    ),
+    "file_history.log": Case(
+        lambda one, call: one.file_history.log(call, MAIN, paths=["f/a"]), [LOG_MAIN]
+    ),
+    "resets.reset": Case(
+        lambda one, call: one.resets.reset(call, "main", path="f/a"),
+        [WRITE, (A.DELETE_CONTENT, "main", True)],
+    ),
+    "resets.hard_reset": Case(
+        lambda one, call: one.resets.hard_reset(call, "side", MAIN),
+        [(A.ASSIGN_REFERENCE, "side", False), READ_MAIN, (A.ASSIGN_REFERENCE, "side", True)],
+    ),
+    "imports.import_files": Case(
+        lambda one, call: one.imports.import_files(
+            call, "main", [ImportSource(LAKE.url, "in/")], META
+        ),
+        [COMMIT_BY_NAME, (A.IMPORT_FILES, "main", True), COMMIT],
+    ),
     "objects.get": Case(
         lambda one, call: one.objects.get(call, []),
         [(A.EXCHANGE_OBJECTS, None, False)],
@@ -244,9 +320,19 @@ CASES = {
 
 
 @pytest.fixture
-def bench() -> Bench:
-    """Main has `ns` and an empty namespace; side has everything of main, and two commits more."""
-    one = forked()
+def bench(tmp_path: Path) -> Bench:
+    """Main has `ns` and an empty namespace; side has everything of main, and two commits more.
+
+    Both have a small and a large file.
+    """
+    (tmp_path / "lake").mkdir()
+    (tmp_path / "lake/x").write_bytes(b"x")
+    LAKE.url = f"file://{tmp_path}/lake/"
+    LAKE.support = file_support(tmp_path)[0]
+    one = forked(LAKE.support)
+    one.put("f/a", b"a")
+    one.put("f/b", b"b" * 20_000)
+    one.commit_files()
     one.commit(Put(key=("empty",), content=Namespace(elements=("empty",))))
     one.merges.rebase(ME, RebaseRequest(branch="side", onto=MAIN))
     return one
@@ -256,7 +342,9 @@ def guarded(bench: Bench) -> tuple[Bench, Recorder, Any]:
     """Another server on the same store, with a policy that records, and its calls to the store."""
     server, counts = bench.counted()
     recorder = Recorder()
-    server.repository = Repository(server.repository.context, policy=recorder)
+    server.repository = Repository(
+        server.repository.context, policy=recorder, files=LAKE.support
+    )
     return server, recorder, counts
 
 

@@ -179,7 +179,9 @@ def test_commits_of_one_chain_take_a_token_once(bench):
     third = bench.staging.committer.prepare(MAIN, CommitTexts("third"))
     table = TablePut("t")
     settled = bench.publisher.publish([table, first, second, table, third])
-    for commit, one in zip((first, second, third), (settled[1], settled[2], settled[4])):
+    for commit, one in zip(
+        (first, second, third), (settled[1], settled[2], settled[4]), strict=True
+    ):
         assert len(commit.finish(one).commits) == 1
     assert messages(bench) == ["table", "first", "second", "table", "third"]
     assert bench.row().sealed_tokens == ()

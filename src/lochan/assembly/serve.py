@@ -39,7 +39,12 @@ from lochan.persist.retry import RetryPolicy
 from lochan.service.quotas import ReferenceQuota
 from lochan.service.repositories import Repositories
 from lochan.service.repository import Repository
-from lochan.service.sweeps import SweepFailure, sweep_of_claims, sweep_of_references
+from lochan.service.sweeps import (
+    SweepFailure,
+    sweep_of_claims,
+    sweep_of_references,
+    sweep_of_tokens,
+)
 from lochan.settings import Settings
 from lochan.system import SystemClock, SystemRandom, ThreadWaiting
 from lochan.telemetry.audit import AuditLog, AuditWriter
@@ -280,15 +285,17 @@ def faces_of(
 def periodic_tasks(
     repositories: Repositories, access: ServerAccess | None = None
 ) -> list[PeriodicTask]:
-    """Returns what a server does by itself: it sweeps branches, tombstones and claims.
+    """Returns what a server does by itself: it sweeps branches, tombstones, claims and tokens.
 
     On a store that may block it looks for changes of access too.
     """
     references = sweep_of_references(repositories, report_failure)
     claims = sweep_of_claims(repositories, report_failure)
+    tokens = sweep_of_tokens(repositories, report_failure)
     tasks = [
         PeriodicTask(SWEEP_EVERY_S, references.turn, SWEEP_PAUSE_S),
         PeriodicTask(SWEEP_CLAIMS_EVERY_S, claims.turn, SWEEP_PAUSE_S),
+        PeriodicTask(SWEEP_CLAIMS_EVERY_S, tokens.turn, SWEEP_PAUSE_S),
     ]
     if access is not None and not repositories.store.capabilities.inline:
         tasks.append(PeriodicTask(ACCESS_STALE_MS / 2_000, access.refresh))

@@ -32,7 +32,7 @@ from lochan.catalog.hidden_keys import Readable, hidden_refusal, hides_some, sho
 from lochan.catalog.identities import SharedContent, find_shared
 from lochan.catalog.namespaces import check_left_empty, check_parents, is_namespace, parents_of
 from lochan.catalog.types import ContentTypes
-from lochan.codec.elements import pack_table, same_file
+from lochan.codec.elements import pack_table
 from lochan.index.difference import Difference
 from lochan.kernel.build import Head
 from lochan.kernel.context import RepositoryContext
@@ -141,19 +141,8 @@ def read_resolutions(
         choices[raw] = KeyChoice(
             behaviour_of(resolution.behaviour), expected, has_expected, resolved, has_resolved
         )
-    made = Choices(behaviour_of(default), choices, agrees_with_target)
+    made = Choices(behaviour_of(default), choices, both_made_namespace)
     return Resolutions(made, values, contents, by_key)
-
-
-def agrees_with_target(change: Difference, target: bytes | None) -> bool:
-    """Returns whether both sides did the same, though their elements differ.
-
-    They made a namespace of the same name, or the same file; the target's is kept.
-    """
-    if change.key[0] == Universe.FILES:
-        made = change.right
-        return made is not None and target is not None and same_file(made, target)
-    return both_made_namespace(change, target)
 
 
 def both_made_namespace(change: Difference, target: bytes | None) -> bool:

@@ -8,7 +8,7 @@ It has caches of its own, so everything is read from the store:
 3. every commit behind all of that (`check_history.py`), trees and contents once each
    (`check_trees.py`), with `history` those of every commit;
 4. for every name that the index of names has ever lost: that its deletion is in row or log;
-5. claims and settings, by themselves.
+5. claims, settings and staging tokens, by themselves; staged files and their bytes in the store.
 
 What it cannot judge is named in the report with its number: a claim that is missing, an object that
 nothing refers to, a row that was replaced by an older state of itself. Findings beyond a limit are
@@ -57,6 +57,7 @@ from lochan.kernel.check_rows import (
     check_settings,
     count_others,
 )
+from lochan.kernel.check_staged import StagedCheck
 from lochan.kernel.check_trees import Decode, TreeCheck
 from lochan.kernel.context import RepositoryContext, Tuning
 from lochan.kernel.history import is_ancestor, iterate_log
@@ -119,6 +120,7 @@ class RepositoryCheck:
         self._commits = HistoryCheck(
             self._context, findings, self._trees, history=history, remember=self._unreferenced
         )
+        self._staged = StagedCheck(self._context, findings, self._trees)
         self._index_is_readable = True
 
     def run(self) -> tuple[Unjudged, ...]:
@@ -137,6 +139,7 @@ class RepositoryCheck:
             findings.count("references")
             findings.report_progress()
         self._check_log()
+        self._staged.check_tokens()
         self._commits.walk()
         if head is not None and self._index_is_readable:
             self._findings.attempt(RowKind.NAMES, REFS_NAME, self._check_ended, head)
@@ -171,6 +174,7 @@ class RepositoryCheck:
         wrong = list(malformed(row, entry.key))
         for what in wrong:
             self._wrong(where, what)
+        self._findings.attempt(RowKind.TOKEN, f"of {where}", self._staged.check_branch, row)
         head = self._check_pointer(f"reference {where}", ObjId(row.pointer))
         if head is not None and row.kind == "BRANCH" and row.moves and not wrong:
             self._findings.attempt(RowKind.REFERENCE, where, self._check_descends, where, row, head)

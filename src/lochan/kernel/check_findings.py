@@ -60,6 +60,7 @@ class RowKind(Enum):
     ELEMENT = "index element"
     CONTENT = "content"
     CLAIM = "claim"
+    TOKEN = "staging token"
     OBJECT = "unreferenced object"
 
 
@@ -76,6 +77,7 @@ _MEANINGS: Final = {
     RowKind.NODE: "the keys below this node cannot be read at any commit that shares it",
     RowKind.ELEMENT: "this key cannot be read at any commit that shares it",
     RowKind.CONTENT: "this content cannot be read at any commit that holds it",
+    RowKind.TOKEN: "records of files that were staged with it are never swept; files can be read",
     RowKind.CLAIM: "a request that is sent again with this idempotency key fails",
     RowKind.OBJECT: "nothing reads it today; a write of the same bytes would keep the damaged ones",
 }

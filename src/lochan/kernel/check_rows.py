@@ -80,7 +80,7 @@ def check_objects(
 def count_others(context: RepositoryContext) -> Iterator[Unjudged]:
     """Counts rows of kinds that this Lochan never writes."""
     known = (DESCRIPTION_KEY, SETTINGS_KEY)
-    for kind in (Kind.META, Kind.STAGING, Kind.ACCESS):
+    for kind in (Kind.META, Kind.ACCESS):
         place = partition(context.instance, kind)
         count = sum(entry.key not in known for entry in scan_all(context.store, place))
         if count:

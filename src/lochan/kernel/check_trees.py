@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from hashlib import sha256
 from itertools import pairwise
 from typing import Final
 
@@ -23,10 +24,12 @@ from lochan.base.ids import ContentId, ObjId, find_uuid_bytes
 from lochan.base.keys import Universe
 from lochan.codec.elements import decode_file, decode_table, is_remove
 from lochan.codec.objects import (
+    FileObject,
     NodeObject,
     ValueObject,
     check_object_id,
     decode_object,
+    find_object_id,
 )
 from lochan.codec.rows import decode_reference_element
 from lochan.index.build import find_cuts
@@ -43,7 +46,7 @@ from lochan.index.node import (
 )
 from lochan.kernel.check_findings import Findings, Problem, RowKind
 from lochan.kernel.context import RepositoryContext
-from lochan.model.entries import TableEntry
+from lochan.model.entries import FileEntry, TableEntry
 
 # Nodes and contents that are fetched together: one round trip, a few MB at most.
 _FETCHED: Final = 64
@@ -105,7 +108,7 @@ class TreeCheck:
         # Nodes that were seen only as the last of their level, where they may end anywhere.
         self._open: set[ObjId] = set()
         self._contents: set[ObjId] = set()
-        self._due: dict[ObjId, tuple[TableEntry, str]] = {}
+        self._due: dict[ObjId, tuple[TableEntry | FileEntry, str]] = {}
 
     def has_read(self, obj_id: ObjId) -> bool:
         """Returns whether a node or content was reached."""
@@ -145,7 +148,11 @@ class TreeCheck:
                 row = obj_id.hex()
                 self._findings.add(RowKind.CONTENT, row, Problem.MISSING, what, referred_by)
                 continue
-            check = partial(self._check_content, obj_id, raw, entry, referred_by)
+            check: Callable[[], None]
+            if isinstance(entry, FileEntry):
+                check = partial(self._check_file, obj_id, raw, entry, referred_by)
+            else:
+                check = partial(self._check_content, obj_id, raw, entry, referred_by)
             self._findings.attempt(RowKind.CONTENT, obj_id.hex(), check, referred_by=referred_by)
         self._findings.count("contents", len(due))
 
@@ -234,7 +241,7 @@ class TreeCheck:
         elif self._decode is None:
             return
         elif layout.universe is Universe.FILES:
-            decode_file(element)
+            self._add_file(key, decode_file(element), referred_by)
         else:
             entry = decode_table(element)
             if entry.value not in self._contents:
@@ -242,6 +249,24 @@ class TreeCheck:
                 self._due[entry.value] = (entry, f"key {_shown(key)} in {referred_by}")
                 if len(self._due) >= _FETCHED:
                     self.finish()
+
+    def _add_file(self, key: bytes, entry: FileEntry, referred_by: str) -> None:
+        """Remembers a file whose bytes are an object, to be read with others."""
+        obj_id = find_object_id(entry.address)
+        if obj_id is None or obj_id in self._contents:
+            return
+        self._contents.add(obj_id)
+        self._due[obj_id] = (entry, f"file {_shown(key)} in {referred_by}")
+        if len(self._due) >= _FETCHED:
+            self.finish()
+
+    def _check_file(self, obj_id: ObjId, raw: bytes, entry: FileEntry, referred_by: str) -> None:
+        check_object_id(obj_id, raw)
+        data = decode_object(FileObject, raw).data
+        if len(data) != entry.size or sha256(data).digest() != entry.sha256:
+            what = "its size or SHA-256 is not that of the index"
+            row = obj_id.hex()
+            self._findings.add(RowKind.CONTENT, row, Problem.INCONSISTENT, what, referred_by)
 
     def _check_content(
         self, obj_id: ObjId, raw: bytes, entry: TableEntry, referred_by: str

@@ -14,9 +14,10 @@ from itertools import islice
 import msgspec
 
 from lochan.base.ids import EMPTY_ID, ObjId
-from lochan.codec.elements import same_file
+from lochan.codec.elements import same_state
 from lochan.index.difference import Difference
 from lochan.index.layers import diff, find_many
+from lochan.index.source import NodeSource
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.views import CommitView
 
@@ -80,29 +81,19 @@ def _changed(
         keys = sorted(set(wanted.candidates(own)))
         before = find_many(nodes, parent.files, keys)
         after = find_many(nodes, view.files, keys)
-        return any(is_change(*sides) for sides in zip(before, after, strict=True))
+        sides = zip(keys, before, after, strict=True)
+        return not all(same_state(*one) for one in sides)
     return any(
-        is_change(one.left, one.right) and (wanted.covers is None or wanted.covers(one.key))
+        wanted.covers is None or wanted.covers(one.key)
         for start, end in wanted.spans()
-        for one in diff(nodes, parent.files, view.files, start, end)
+        for one in changed_files(nodes, parent, view, start, end)
     )
 
 
-def is_change(left: bytes | None, right: bytes | None) -> bool:
-    """Returns whether two elements are different files; None is no file."""
-    if left is None or right is None:
-        return left is not right
-    return left != right and not same_file(left, right)
-
-
 def changed_files(
-    context: RepositoryContext,
-    left: CommitView,
-    right: CommitView,
-    start: bytes,
-    end: bytes | None,
+    nodes: NodeSource, left: CommitView, right: CommitView, start: bytes, end: bytes | None
 ) -> Iterator[Difference]:
     """Yields the files of [start, end) that differ between two commits, by their identity."""
-    for one in diff(context.nodes, left.files, right.files, start, end):
-        if is_change(one.left, one.right):
+    for one in diff(nodes, left.files, right.files, start, end):
+        if not same_state(one.key, one.left, one.right):
             yield one

@@ -77,7 +77,7 @@ class FileHistory(FileUseCases):
         views = compared.one.view, compared.other.view
 
         def read(at: bytes, end: bytes | None, step: int) -> RawPage[Sides]:
-            found = list(islice(changed_files(self._context, *views, at, end), step))
+            found = list(islice(changed_files(self._context.nodes, *views, at, end), step))
             further = found[-1].key + b"\0" if len(found) == step else None
             return [(each.key, (each.left, each.right)) for each in found], further
 

@@ -15,6 +15,7 @@ import msgspec
 
 from lochan.base.errors import Corrupt, Invalid, RangeNotSatisfiable
 from lochan.base.ids import InstanceId, ObjId
+from lochan.base.limits.storage import GRACE_S
 from lochan.base.ports import Lock, NewLock
 from lochan.codec.objects import (
     FileObject,
@@ -136,6 +137,16 @@ class FilePlaces:
         if url is None:
             raise Invalid("the bytes of this file have no URL of their own; read them from here")
         return url
+
+    def sweep_unfinished(self, limit: int) -> int:
+        """Removes uploads that nothing was added to for a day; returns how many.
+
+        A place that was not used since the process began is left for later.
+        """
+        if self._opened is None:
+            return 0
+        before_us = self._context.clock.now_us() - GRACE_S * 1_000_000
+        return self._opened.sweep_unfinished(before_us, limit)
 
     def _small(self, obj_id: ObjId, entry: FileEntry) -> bytes:
         (raw,) = self._context.objects.fetch_many([obj_id])

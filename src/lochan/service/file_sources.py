@@ -11,7 +11,7 @@ from lochan.codec.rows import ReferenceRow
 from lochan.index.layers import read_page
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.views import CommitView
-from lochan.persist.staged import StagedRecords, tokens_of
+from lochan.persist.staged import tokens_of
 from lochan.staging.committer import effective
 from lochan.staging.layers import Layers, index_source, token_source
 from lochan.staging.reader import BranchReader
@@ -28,7 +28,7 @@ class FileSources:
 
     def __init__(self, context: RepositoryContext, reader: BranchReader) -> None:
         self._context = context
-        self._records = StagedRecords(context.store, context.instance)
+        self._records = context.staged
         self._reader = reader
 
     def of_branch(

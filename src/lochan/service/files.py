@@ -130,17 +130,20 @@ class Files(FileUseCases):
     ) -> FileInfo:
         """Stages an entry that is planned only if no earlier try has done so."""
         name, path = RefName(row.name), file_path(key)
+        kept = staged_write(self._context, self._claims, call, Action.WRITE_CONTENT, row, FileInfo)
+        earlier = kept.find_earlier()
+        if earlier is not None:
+            return earlier
+        entry, condition = plan()
 
         def write(operation: bytes) -> FileInfo:
-            entry, condition = plan()
-            entry = msgspec.structs.replace(
+            made = msgspec.structs.replace(
                 entry, modified_us=self._context.clock.now_us(), operation=operation
             )
-            stored = self._staging.writer.put(name, key, entry, staged_condition(condition))
+            stored = self._staging.writer.put(name, key, made, staged_condition(condition))
             return info_of(path, stored)
 
-        kept = staged_write(self._context, self._claims, call, Action.WRITE_CONTENT, row, FileInfo)
-        return kept.do_once(write)
+        return kept.do(write)
 
 
 _Planned = tuple[FileEntry, WriteCondition]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
 from lochan.access.policy import Call, OpenPolicy, Policy
+from lochan.base.limits.requests import PAGE_ENTRIES_MAX
 from lochan.base.names import REFS_NAME, RefName
 from lochan.catalog.types import ContentTypes
 from lochan.codec.rows import Description
@@ -43,6 +44,7 @@ from lochan.service.resolve import Resolver
 from lochan.service.settings import RepositorySettings
 from lochan.service.uploads import Uploads
 from lochan.staging.staging import Staging
+from lochan.staging.sweeper import sweep_tokens, sweep_tokens_page
 
 
 class Repository:
@@ -100,11 +102,21 @@ class Repository:
         """Deletes expired branches and removes old tombstones, one page of them."""
         return sweep_references_page(self.context, self._names, start, limit)
 
+    def sweep_tokens(self, start: bytes, limit: int) -> Swept:
+        """Drops the records of one page of staging tokens that no branch has any more.
+
+        With the first page it removes uploads that were never finished.
+        """
+        if not start:
+            self._places.sweep_unfinished(limit)
+        return sweep_tokens_page(self.context, start, limit)
+
     def sweep(self) -> Purged:
-        """Sweeps everything that has expired: branches, tombstones and claims."""
+        """Sweeps everything that has expired: branches, tombstones, claims, tokens, uploads."""
         found = sweep_references(self.context, self._names)
-        claims = sweep_claims(self.context)
-        return found.plus(claims)
+        found = found.plus(sweep_claims(self.context)).plus(sweep_tokens(self.context))
+        self._places.sweep_unfinished(PAGE_ENTRIES_MAX)
+        return found
 
     def publisher(self, branch: RefName) -> Publisher:
         """Returns a publisher for a branch; the driver of its lane keeps it while that is busy."""

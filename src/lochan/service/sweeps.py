@@ -1,4 +1,4 @@
-"""Sweeps of a whole store, some rows at a time: expired branches, tombstones, old claims.
+"""Sweeps of a whole store, some rows at a time: branches, tombstones, claims, staging tokens.
 
 A *round* goes through all repositories in the order of their names; a *turn* is a bounded part of
 it, and the next turn goes on where it ended. The position is kept in memory only: a server that
@@ -115,6 +115,18 @@ def sweep_of_references(repositories: Repositories, report: Report) -> Sweep:
     return Sweep(repositories.store, "references", sweep_one, report)
 
 
+def sweep_of_tokens(repositories: Repositories, report: Report) -> Sweep:
+    """Returns the sweep of dead staging tokens, and of uploads that were never finished."""
+
+    def sweep_one(listed: Listed, start: bytes, limit: int) -> Swept:
+        name, row = listed
+        if row is None:
+            return Swept(Purged(), None)
+        return repositories.look_into(name).sweep_tokens(start, limit)
+
+    return Sweep(repositories.store, "staging tokens", sweep_one, report)
+
+
 def sweep_of_claims(repositories: Repositories, report: Report) -> Sweep:
     """Returns the sweep of old claims, those of the list of repositories too."""
     store, clock = repositories.store, repositories.clock
@@ -134,10 +146,13 @@ class RepositorySweep:
         self._repository = repository
         self._references: bytes | None = b""
         self._claims: bytes | None = b""
+        self._tokens: bytes | None = b""
 
     def turn(self, rows_max: int) -> None:
-        """Sweeps some rows of references and some claims; begins anew after the last."""
+        """Sweeps some rows of references, tokens and claims; begins anew after the last."""
         context = self._repository.context
+        swept = self._repository.sweep_tokens(self._tokens or b"", rows_max)
+        self._tokens = swept.next_start
         swept = self._repository.sweep_references(self._references or b"", rows_max)
         self._references = swept.next_start
         now_us = context.clock.now_us()

@@ -160,7 +160,9 @@ def _write_below_the_catalog(repo: Embedded) -> None:
             [
                 Operation(
                     file_key(f"dir/file{number:02}"),
-                    encode_file(FileEntry(f"s3://{number}", "sum", number, 1, (("k", "v"),), "t")),
+                    encode_file(
+                        FileEntry(f"s3://{number}", number, 1, bytes(32), "sum", (("k", "v"),), "t")
+                    ),
                 )
                 for number in range(12)
             ],

@@ -42,7 +42,7 @@ from lochan.model.requests import DEFAULT_BRANCH, CommitRequest
 from lochan.model.specs import parse_commit, parse_expected, parse_name, parse_spec
 
 
-class Files(Group[Runner]):
+class FileMethods(Group[Runner]):
     """Files, staged on branches and committed with tables.
 
     A branch is read with what is staged on it; a tag, a hash or `main~1` is read as committed.

@@ -12,7 +12,7 @@ from typing import Any
 from lochan.client.groups.access import AccessMethods
 from lochan.client.groups.changes import Commits, Merges
 from lochan.client.groups.contents import Contents, Namespaces
-from lochan.client.groups.files import Files
+from lochan.client.groups.files import FileMethods
 from lochan.client.groups.references import History, References
 from lochan.client.methods import Group, Runner, request_method
 from lochan.model.requests import GetSettingsRequest, RepositoryInfoRequest, UpdateSettingsRequest
@@ -42,7 +42,7 @@ class RepositoryGroups(Group[Runner]):
         self.history: History[Runner] = History(runner)
         self.commits: Commits[Runner] = Commits(runner)
         self.merges: Merges[Runner] = Merges(runner)
-        self.files: Files[Runner] = Files(runner)
+        self.files: FileMethods[Runner] = FileMethods(runner)
         self.namespaces: Namespaces[Runner] = Namespaces(runner)
         self.settings: RepositorySettings[Runner] = RepositorySettings(runner)
         self.access: AccessMethods[Runner] = AccessMethods(runner)
