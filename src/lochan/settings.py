@@ -37,6 +37,23 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Everything that an operator may choose; `docs/settings.md` lists it."""
 
     store: Annotated[str, Meta(description="Where everything is kept.")] = "rocksdb:.lochan/store"
+    data: Annotated[
+        str,
+        Meta(
+            description="The directory for the bytes of files; empty is beside an embedded store."
+        ),
+    ] = ""
+    storage: Annotated[
+        str,
+        Meta(
+            description="Where the bytes of files of the repository are kept if it is made, such "
+            "as s3://bucket/prefix; empty is the data directory."
+        ),
+    ] = ""
+    import_prefixes: Annotated[
+        tuple[str, ...],
+        Meta(description="Prefixes of object stores whose objects users may import as files."),
+    ] = ()
     host: Annotated[
         str,
         Meta(description="The address to listen on; others than loopback need users and TLS."),
@@ -197,6 +214,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """Returns all settings with their values, secrets and passwords masked."""
         found = {name: getattr(self, name) for name in self.__struct_fields__}
         found["store"] = _masked_store(self.store)
+        found["storage"] = _masked_store(self.storage) if self.storage else ""
         return list(found.items())
 
 
@@ -205,8 +223,8 @@ SETTING_NAMES: Final = tuple(Settings.__struct_fields__)
 SECRET_SETTINGS: Final = ("secret_key",)
 """Settings that are no flags, because other users of a machine see the arguments of a process."""
 
-_LISTS: Final = ("host_names", "oidc_algorithms")
-_NEVER_SHOWN: Final = ("store", *SECRET_SETTINGS)
+_LISTS: Final = ("host_names", "import_prefixes", "oidc_algorithms")
+_NEVER_SHOWN: Final = ("store", "storage", *SECRET_SETTINGS)
 
 _HINTS: Final = get_type_hints(Settings, include_extras=True)
 
@@ -258,6 +276,8 @@ def _check_together(settings: Settings) -> None:
         raise Invalid("the setting retry_sleep_low_ms is at most retry_sleep_high_ms")
     if settings.files_port and settings.files_port == settings.port:
         raise Invalid("the settings port and files_port name two different ports")
+    if settings.storage:
+        parse_store_url(settings.storage)
     if settings.secret_key and settings.secret_key_file:
         raise Invalid("the keys of the servers come from secret_key or secret_key_file, not both")
     if bool(settings.setup_user) != bool(settings.setup_token_file):

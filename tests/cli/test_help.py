@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import pytest
@@ -93,7 +94,13 @@ def test_the_readmes_commands_work_as_they_stand(shell):
         "diff",
         "merge",
         "log",
+        "fs",
+        "commit",
+        "fs",
     ]
+    Path("data").mkdir()
+    Path("data/one").write_bytes(b"1")
     for line in words[1:]:
-        shell.run(*line[1:])
+        shell.run(*(word.strip('"') for word in line[1:]))
+    assert shell.out("fs", "cat", "main:data/one") == "1"
     assert shell.location("sales.orders") == "s3://lake/orders-2"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Event, Thread
 from typing import Any
 
@@ -15,10 +17,12 @@ from lochan.access.policy import Call, OpenPolicy, Principal
 from lochan.access.rights import OPEN_RIGHTS
 from lochan.assembly import open_store
 from lochan.assembly.access import open_access
+from lochan.assembly.places import Places
 from lochan.base.errors import Unauthenticated
 from lochan.client import AsyncClient
 from lochan.client.methods import Group
 from lochan.faces.access.face import AccessFace
+from lochan.faces.files.face import FilesFace
 from lochan.faces.nessie.face import nessie_faces
 from lochan.kernel.repository import Ports
 from lochan.persist.retry import RetryPolicy
@@ -70,21 +74,42 @@ def serving(
     *repositories: str,
     guard: Guard | None = None,
     recorder: Recorder | None = None,
+    blocks: Path | None = None,
+    imports: Sequence[str] = (),
 ) -> Iterator[str]:
     """Runs a server in a thread; yields its address.
 
-    It knows its callers once access was set up, or from the beginning by a guard.
+    It knows its callers once access was set up, or from the beginning by a guard. The bytes of
+    files are below `blocks`, by default in a folder that is removed.
     """
+    with TemporaryDirectory(prefix="lochan-blocks-") as temporary:
+        yield from _serve(store_url, repositories, guard, recorder, blocks or temporary, imports)
+
+
+def _serve(
+    store_url: str,
+    repositories: Sequence[str],
+    guard: Guard | None,
+    recorder: Recorder | None,
+    blocks: Path | str,
+    imports: Sequence[str],
+) -> Iterator[str]:
     ready, urls = Event(), []
     loop = asyncio.new_event_loop()
     stop = asyncio.Event()
 
     async def run() -> None:
         store = open_store(store_url)
+        places = Places(Path(blocks), imports=imports)
         try:
             ports = Ports(SystemClock(), SystemRandom(), ThreadWaiting())
             access = open_access(Settings(store=store_url), store, ports, RetryPolicy(), None)
-            opened = Repositories(store, ports, policy=OpenPolicy() if guard else access.policy)
+            opened = Repositories(
+                store,
+                ports,
+                policy=OpenPolicy() if guard else access.policy,
+                files=places.support(),
+            )
             for name in ("default", *repositories):
                 opened.open_or_create(Call(rights=OPEN_RIGHTS), name)
             authentication = Authentication(guard.authenticate) if guard else access.authentication
@@ -92,6 +117,7 @@ def serving(
                 authentication = recorder.around(authentication)
             faces = [
                 *nessie_faces(opened, "default", authentication),
+                FilesFace("default", authentication),
                 AccessFace(access.control, authentication),
             ]
             server = Server(store, opened, faces, Options(port=0))
@@ -100,6 +126,7 @@ def serving(
             await stop.wait()
             await server.stop()
         finally:
+            places.close()
             store.close()
             ready.set()
 

@@ -6,7 +6,11 @@ the caller of that name. Their rights are compiled from real policies.
 
 from __future__ import annotations
 
+import shutil
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 from urllib.parse import quote
 
@@ -16,12 +20,16 @@ from lochan.access.logins import Logins
 from lochan.access.policy import ANYONE, Call, Principal
 from lochan.access.rights import AttachedPolicy, compile_rights
 from lochan.access.secrets import KeyRing
+from lochan.assembly.blocks import open_blocks
 from lochan.base.errors import Unauthenticated
 from lochan.faces.access.face import AccessFace
+from lochan.faces.files.face import FilesFace
 from lochan.faces.nessie.face import nessie_faces
 from lochan.kv.observe import ObservedStore
 from lochan.model.access import AccessPolicy, Statement
 from lochan.service.access import AccessControl
+from lochan.service.file_places import FileSupport
+from lochan.staging.block_store import BlockAddress, BlockStore, PresignedPut
 from lochan.stores.memory.store import MemoryStore
 from lochan.testing.call_counts import CallCounts
 from lochan.testing.ports import ManualClock
@@ -45,6 +53,25 @@ def allow(*actions: str, **patterns: tuple[str, ...]) -> Statement:
     return Statement(effect="allow", actions=actions, **patterns)  # type: ignore[arg-type]
 
 
+class PresigningPlace:
+    """A local place that has URLs for its blocks, as S3 has; what they would store is stored."""
+
+    def __init__(self, place: BlockStore) -> None:
+        self._place = place
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._place, name)
+
+    def presign_get(self, address: BlockAddress, lifetime_s: int) -> str | None:
+        return f"https://blocks.example/{address}?signed=1"
+
+    def presign_put(self, lifetime_s: int) -> PresignedPut | None:
+        with self._place.begin() as upload:
+            upload.write(b"sent by the client itself")
+            address = upload.finish().address
+        return PresignedPut(address, f"https://blocks.example/{address}", {"if-none-match": "*"})
+
+
 class GuardedWire(Wire):
     """The faces of Nessie with callers of their own; writes of the store are counted."""
 
@@ -54,7 +81,17 @@ class GuardedWire(Wire):
         self.counts = CallCounts()
         self.caller = Call(ADMIN, rights=admin.rights)
         store = ObservedStore(MemoryStore(), self.counts, ManualClock())
+        folder = Path(mkdtemp(prefix="lochan-wire-"))
+        weakref.finalize(self, shutil.rmtree, folder)
+        self.blocks = folder / "blocks"
+        self.imported = folder / "imported"
+        self.imported.mkdir()
         super().__init__(store, EnforcedPolicy())
+
+    def file_support(self) -> FileSupport:
+        """Returns places in a folder that is removed with the wire."""
+        place = open_blocks(self.blocks, imports=[f"file://{self.imported}"])
+        return FileSupport(lambda url, instance: PresigningPlace(place))
 
     def faces(self) -> Sequence[Face]:
         """Returns what is served."""
@@ -65,6 +102,7 @@ class GuardedWire(Wire):
         control = AccessControl(directory, self.ports, EnforcedPolicy(), ring, logins)
         return (
             *nessie_faces(self.repositories, "default", authentication),
+            FilesFace("default", authentication),
             AccessFace(control, authentication),
         )
 
@@ -76,7 +114,10 @@ class GuardedWire(Wire):
 
     def writes(self) -> int:
         """Returns how many writes of the store there were."""
-        return sum(self.counts.calls[name] for name in WRITES)
+        return sum(self.counts.calls[name] for name in WRITES) + self._blocks()
+
+    def _blocks(self) -> int:
+        return sum(path.is_file() for path in self.blocks.rglob("*"))
 
     def send_as(
         self,

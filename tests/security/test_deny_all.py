@@ -14,10 +14,11 @@ import pytest
 from lochan.access.policy import Action
 from lochan.wire.operations import ApiOperation
 from lochan.wire.operations_access import OPERATIONS_ACCESS
+from lochan.wire.operations_files import OPERATIONS_FILES
 from lochan.wire.operations_v1 import OPERATIONS_V1
 from lochan.wire.operations_v2 import OPERATIONS_V2
 from tests.security.guarded_wire import ADMIN, GuardedWire, allow, principal
-from tests.wire.harness import NO_BODY, Answer
+from tests.wire.harness import EMPTY, NO_BODY, Answer
 from tests.wire.recording import record_v1, record_v2
 
 WITHOUT_POLICIES = "bob"
@@ -123,13 +124,50 @@ def record_access(wire: GuardedWire) -> None:
     send("DELETE", "/users/eve")
 
 
+def record_files(wire: GuardedWire) -> None:
+    """Uses every operation on files with success."""
+
+    def send(method: str, target: str, body: Any = NO_BODY) -> Any:
+        answer = wire.send(method, f"/files/v1/refs/main{target}", body)
+        assert answer.status < 300, (method, target, answer.body)
+        return answer
+
+    long = b"long" * 10_000
+    for path, content in (("a", b"short"), ("b", long), ("c/d", b"x")):
+        send("PUT", f"/file?path={path}", content)
+    assert send("GET", "/file?path=b").body == long
+    send("GET", "/stat?path=a")
+    send("GET", "/presigned?path=b")
+    send("GET", "/files?prefix=c/&delimiter=/")
+    send("GET", "/uncommitted")
+    send("POST", "/commit", {"commitMeta": {"message": "m"}, "operations": []})
+    send("GET", "/log?path=a")
+    send("GET", f"/diff/main@{EMPTY}")
+    send("POST", "/copy", {"path": "e", "sourceRef": "main", "sourcePath": "a"})
+    send("POST", "/update", {"path": "a", "contentType": "text/plain"})
+    reserved = send("POST", "/reserve", {"path": "f"}).json
+    send("POST", "/link", {"path": "f", "token": reserved["token"]})
+    send("DELETE", "/file?path=a")
+    send("POST", "/delete", {"paths": ["b", "nothing"]})
+    send("POST", "/reset", {})
+    (wire.imported / "one").write_bytes(b"1")
+    sources = [{"url": f"file://{wire.imported}", "prefix": "in/"}]
+    send("POST", "/import", {"sources": sources, "commitMeta": {"message": "m"}})
+    send("POST", "/hard-reset", {"target": f"main@{wire.head()}~1"})
+
+
 NEEDS_RIGHTS = tuple(each for each in OPERATIONS_ACCESS if each.needs != "nothing")
 
 
 @pytest.mark.parametrize(
     ("operations", "record"),
-    [(OPERATIONS_V2, record_v2), (OPERATIONS_V1, record_v1), (NEEDS_RIGHTS, record_access)],
-    ids=["version 2", "version 1", "access"],
+    [
+        (OPERATIONS_V2, record_v2),
+        (OPERATIONS_V1, record_v1),
+        (NEEDS_RIGHTS, record_access),
+        (OPERATIONS_FILES, record_files),
+    ],
+    ids=["version 2", "version 1", "access", "files"],
 )
 def test_without_the_right_every_operation_is_refused_and_nothing_is_written(
     operations: tuple[ApiOperation, ...], record: Callable[[GuardedWire], object]
@@ -140,7 +178,9 @@ def test_without_the_right_every_operation_is_refused_and_nothing_is_written(
     assert wire.tried == {each.id for each in operations}, "a route is not tried"
 
 
-@pytest.mark.parametrize("operations", [OPERATIONS_V2, OPERATIONS_V1, OPERATIONS_ACCESS])
+@pytest.mark.parametrize(
+    "operations", [OPERATIONS_V2, OPERATIONS_V1, OPERATIONS_ACCESS, OPERATIONS_FILES]
+)
 def test_every_operation_declares_what_it_needs(operations: tuple[ApiOperation, ...]) -> None:
     undeclared = [each.id for each in operations if each.needs == "action" and not each.action]
     assert not undeclared

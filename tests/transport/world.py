@@ -19,7 +19,7 @@ import uvloop
 from lochan.base.errors import LochanError, NotFound
 from lochan.base.ids import ObjId
 from lochan.base.names import RefName
-from lochan.faces.nessie.face import REPOSITORIES
+from lochan.faces.segments import REPOSITORIES
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.history import iterate_log
 from lochan.kernel.provenance import UNNAMED

@@ -6,6 +6,7 @@ a test.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -21,13 +22,15 @@ from lochan.faces.nessie.face import DOCUMENTS, nessie_faces
 from lochan.kernel.publish import Settled
 from lochan.kernel.repository import Ports
 from lochan.kv.store import Store
+from lochan.service.file_places import NO_PLACES, FileSupport
 from lochan.service.pending_writes import PendingWrite
 from lochan.service.repositories import Repositories
 from lochan.stores.memory.store import MemoryStore
 from lochan.testing.ports import ManualClock, RecordedWaiting, SeededRandom
 from lochan.transport.app import App
+from lochan.transport.body_streams import BodyStream
 from lochan.transport.exchange import NO_HEADERS, Exchange, Request, RequestHeaders, Response
-from lochan.transport.routes import Face, Found, Match
+from lochan.transport.routes import Face, Found, Match, Route
 
 EMPTY = EMPTY_ID.hex()
 NO_BODY = object()
@@ -68,7 +71,9 @@ class Wire:
     def __init__(self, store: Store | None = None, policy: Policy | None = None) -> None:
         self.clock = ManualClock()
         ports = self.ports = Ports(self.clock, SeededRandom(5), RecordedWaiting(self.clock))
-        self.repositories = Repositories(store or MemoryStore(), ports, policy=policy)
+        self.repositories = Repositories(
+            store or MemoryStore(), ports, policy=policy, files=self.file_support()
+        )
         self.repository = self.repositories.open_or_create(self.caller, "default")
         self.app = App(self.faces(), DOCUMENTS)
         self.served: list[str] = []
@@ -79,6 +84,10 @@ class Wire:
     def faces(self) -> Sequence[Face]:
         """Returns what is served."""
         return nessie_faces(self.repositories, "default")
+
+    def file_support(self) -> FileSupport:
+        """Returns what files need from outside."""
+        return NO_PLACES
 
     def send(
         self,
@@ -169,6 +178,8 @@ class Wire:
         if match.repository is not None:
             repository = self.repositories.open(match.repository)
         exchange = Exchange(request, repository, match.params, caller)
+        if match.route.streams:
+            return asyncio.run(_streamed(match.route, exchange))
         brief = match.route.brief
         assert isinstance(brief if isinstance(brief, bool) else brief(exchange), bool)
         outcome: Any = match.route.handler(exchange)
@@ -185,6 +196,21 @@ class Wire:
             # An error that stops the whole chain is the outcome of each of its proposals.
             settled = error
         return outcome.finish(settled)
+
+
+async def _streamed(route: Route, exchange: Exchange) -> Response:
+    """Runs the handler of a stream; returns its answer with all parts as the body."""
+    if exchange.request.body:
+        stream = exchange.request.stream = BodyStream(lambda: None)
+        stream.feed(exchange.request.body)
+        stream.complete()
+    handler: Any = route.handler
+    response: Response = await handler(exchange)
+    if response.stream is None:
+        return response
+    parts = [part async for part in response.stream.parts]
+    response.stream.closed()
+    return msgspec.structs.replace(response, body=b"".join(parts), stream=None)
 
 
 def _dashed(headers: Mapping[str, str]) -> dict[str, str]:

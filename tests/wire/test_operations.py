@@ -6,10 +6,16 @@ import pytest
 
 from lochan.access.policy import Action
 from lochan.wire.operations_access import OPERATIONS_ACCESS
+from lochan.wire.operations_files import OPERATIONS_FILES
 from lochan.wire.operations_v1 import OPERATIONS_V1
 from lochan.wire.operations_v2 import OPERATIONS_V2
 
-OPERATIONS = {each.id: each for each in (*OPERATIONS_V1, *OPERATIONS_V2, *OPERATIONS_ACCESS)}
+ALL = (*OPERATIONS_V1, *OPERATIONS_V2, *OPERATIONS_ACCESS, *OPERATIONS_FILES)
+OPERATIONS = {each.id: each for each in ALL}
+
+
+def test_no_two_operations_have_one_name():
+    assert len(OPERATIONS) == len(ALL)
 
 
 @pytest.mark.parametrize("name", OPERATIONS)

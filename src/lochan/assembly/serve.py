@@ -14,6 +14,7 @@ from lochan.access.rights import OPEN_RIGHTS
 from lochan.assembly import open_store
 from lochan.assembly.access import ServerAccess, open_access
 from lochan.assembly.exposure import check_exposure, warn_exposure
+from lochan.assembly.places import Places, TemporaryPlaces, data_directory
 from lochan.assembly.server_file import (
     ServerFile,
     read_server_file,
@@ -25,6 +26,7 @@ from lochan.base.errors import NotFound, StoreLocked
 from lochan.base.limits.access import ACCESS_STALE_MS
 from lochan.base.limits.maintenance import SWEEP_CLAIMS_EVERY_S, SWEEP_EVERY_S, SWEEP_PAUSE_S
 from lochan.faces.access.face import AccessFace
+from lochan.faces.files.face import FilesFace
 from lochan.faces.metrics.face import MetricsFace
 from lochan.faces.nessie.face import DOCUMENTS, nessie_faces
 from lochan.kernel.context import Tuning
@@ -81,6 +83,14 @@ def reference_quota_of(settings: Settings) -> ReferenceQuota:
         branches_max=settings.branches_max or None,
         ttl_us_max=settings.branch_ttl_max_s * 1_000_000 or None,
     )
+
+
+def places_of(settings: Settings) -> Places:
+    """Returns the places of files that the settings ask for; none is opened yet."""
+    if not settings.data and parse_store_url(settings.store).scheme == "memory":
+        return TemporaryPlaces(imports=settings.import_prefixes)
+    directory = data_directory(settings.store, settings.data)
+    return Places(directory, imports=settings.import_prefixes)
 
 
 class ServerReady(msgspec.Struct, frozen=True):
@@ -194,9 +204,11 @@ def serve(settings: Settings, ready: Callable[[ServerReady], None]) -> None:
         if file is not None and settings.store == Settings().store:
             file.parent.mkdir(parents=True, exist_ok=True)
         store = telemetry.store(_open_free(settings.store, file))
+        places = places_of(settings)
         try:
-            _serve(settings, options, telemetry, store, file, ready)
+            _serve(settings, options, telemetry, store, places, file, ready)
         finally:
+            places.close()
             store.close()
     finally:
         telemetry.close()
@@ -208,6 +220,7 @@ def _serve(
     options: Options,
     telemetry: Telemetry,
     store: Store,
+    places: Places,
     file: Path | None,
     ready: Callable[[ServerReady], None],
 ) -> None:
@@ -216,7 +229,12 @@ def _serve(
     authenticates = access.authenticator.is_required()
     insecure = check_exposure(settings, authenticates=authenticates)
     repositories = Repositories(
-        store, ports, policy=access.policy, tuning=tuning, quota=reference_quota_of(settings)
+        store,
+        ports,
+        policy=access.policy,
+        tuning=tuning,
+        quota=reference_quota_of(settings),
+        files=places.support(),
     )
     repository = _open_or_create(repositories, settings)
     store.flush(store.epoch())
@@ -258,6 +276,7 @@ def faces_of(
     """Returns the faces of the main listener; all of them have the same authentication."""
     return [
         *nessie_faces(repositories, settings.repository, access.authentication),
+        FilesFace(settings.repository, access.authentication),
         AccessFace(access.control, access.authentication),
         *telemetry.faces(access),
     ]
@@ -353,4 +372,5 @@ def _open_or_create(repositories: Repositories, settings: Settings) -> Repositor
         return repositories.open(settings.repository)
     except NotFound:
         call = Call(repository=settings.repository, rights=OPEN_RIGHTS)
-        return repositories.create(call, settings.repository, settings.default_branch)
+        storage = settings.storage and f"{settings.storage.rstrip('/')}/{settings.repository}"
+        return repositories.create(call, settings.repository, settings.default_branch, storage)

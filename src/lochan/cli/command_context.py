@@ -18,7 +18,7 @@ import msgspec
 from click.core import ParameterSource
 
 from lochan.assembly.server_file import SERVER_FILE, ServerFile, read_server_file
-from lochan.base.errors import Unavailable
+from lochan.base.errors import Invalid, Unavailable
 from lochan.cli.output import Printer
 from lochan.kv.url import parse_store_url
 
@@ -111,6 +111,7 @@ class CommandContext:
         self._ctx = ctx
         self.target = target
         self.printer = Printer(as_json)
+        self._others: dict[str, Catalog] = {}
 
     @functools.cached_property
     def catalog(self) -> Catalog:
@@ -118,6 +119,22 @@ class CommandContext:
         catalog = self.target.open()
         self._ctx.call_on_close(catalog.close)
         return catalog
+
+    def catalog_of(self, repository: str) -> Catalog:
+        """Returns the catalog of another repository at the same place; empty is that of options."""
+        if repository in ("", self.target.repository):
+            return self.catalog
+        found = self._others.get(repository)
+        if found is None:
+            if self.target.url is None:
+                raise Invalid(
+                    f"one command opens one repository of a store: name {repository!r} with "
+                    "--repository, or start a server"
+                )
+            found = msgspec.structs.replace(self.target, repository=repository).open()
+            self._ctx.call_on_close(found.close)
+            self._others[repository] = found
+        return found
 
 
 def catalog_command(function: Callable[..., None]) -> Callable[..., None]:

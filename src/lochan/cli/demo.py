@@ -84,12 +84,14 @@ class _Examples:
 
     def _run(self, url: str) -> None:
         from lochan.cli.demo_catalog import CatalogDemo
+        from lochan.cli.demo_files import FilesDemo
         from lochan.cli.demo_pipeline import PipelineDemo
 
         title = f"Lochan serves an empty catalog at {url}, stored in {self._directory}"
         self._output.console.print(Text(title, "bold"))
         try:
             CatalogDemo(url, self._output).run()
+            FilesDemo(url, self._output).run()
             PipelineDemo(url, self._directory, self._reports, self._output).run()
         except LochanError as error:
             self._failure = error
@@ -110,6 +112,7 @@ class _Examples:
         for command in (
             f"lochan log --url {url}",
             f"lochan content list --url {url} --on v1",
+            f"lochan fs ls -r photos: --url {url}",
             f"curl {url}/api/v2/trees/main/history",
         ):
             self._output.line(command)

@@ -100,7 +100,7 @@ class PipelineDemo:
 
     def run(self) -> None:
         """Runs all steps, or prints what is missing."""
-        self._output.heading("9. The pipeline on Spark: two dimensions and a fact table")
+        self._output.heading("13. The pipeline on Spark: two dimensions and a fact table")
         try:
             from lochan.spark import Lake, session
         except ImportError as error:
@@ -130,7 +130,7 @@ class PipelineDemo:
         checks.write_text(CHECKS, "utf-8")
         self._output.line(f"the checks that the tables must pass are in {checks}")
         before = lake.client.references.get("main").hash
-        self._output.heading("10. A run with faults stays on its branch; main does not change")
+        self._output.heading("14. A run with faults stays on its branch; main does not change")
         failed = self._run_pipeline(lake, checks, "faulty", is_good=False)
         self._print_checks(failed)
         after = lake.client.references.get("main").hash
@@ -139,7 +139,7 @@ class PipelineDemo:
         self._output.line(
             f"main is still at {short(after)}; the branch {failed.branch} is kept for a day"
         )
-        self._output.heading("11. A run without faults passes every check and is published to main")
+        self._output.heading("15. A run without faults passes every check and is published to main")
         passed = self._run_pipeline(lake, checks, "repaired", is_good=True)
         self._print_checks(passed)
         self._output.line(f"main is at {short(passed.commits.published)}; all three tables at once")

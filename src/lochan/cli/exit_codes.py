@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 from lochan.base.errors import (
     AlreadyExists,
     Bug,
+    ConditionFailed,
     Conflict,
     ContentNotFound,
     Corrupt,
@@ -21,7 +22,10 @@ from lochan.base.errors import (
     LochanError,
     NewerFormat,
     NotFound,
+    NothingToCommit,
+    PathNotFound,
     ReferenceNotFound,
+    StagedWork,
     StoreLocked,
     Unauthenticated,
     Unavailable,
@@ -77,9 +81,13 @@ _CODES: Final[dict[type[LochanError], int]] = {
 _HINTS: Final[dict[type[LochanError], str]] = {
     ReferenceNotFound: "`lochan branch` and `lochan tag` list the names",
     ContentNotFound: "`lochan content list` lists the keys",
+    PathNotFound: "`lochan fs ls` lists the files",
     AlreadyExists: "choose another name, or delete the old one first",
     HeadConflict: "read the branch again; without --expected the current head is used",
     KeysConflict: "`lochan log -o` shows which commit changed the keys; then try again",
+    ConditionFailed: "the file is there already, or was changed: read it again",
+    StagedWork: "commit or reset what is staged, or drop it with --discard-staged",
+    NothingToCommit: "`lochan fs diff BRANCH:` shows what is staged; --allow-empty commits nothing",
     Conflict: "read the current state, then try again",
     # The client's message names the server and how to log in to it.
     Unauthenticated: "",

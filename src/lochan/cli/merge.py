@@ -19,7 +19,7 @@ from lochan.cli.output import Cell, plain, short
 from lochan.model.commits import CommitMeta, ContentKey
 from lochan.model.contents import Content
 from lochan.model.requests import KeyResolution
-from lochan.model.results import KeyOutcome, Merged
+from lochan.model.results import KeyOutcome, Merged, PathOutcome
 
 _BEHAVIOURS: Final = ("NORMAL", "FORCE", "DROP", "TAKE_TARGET_ON_CONFLICT")
 
@@ -44,6 +44,13 @@ _key = click.option(
     metavar="KEY=BEHAVIOUR",
     help="The behaviour for one key: FORCE takes the source's value, DROP keeps the target's.",
 )
+_path = click.option(
+    "--path",
+    "paths",
+    multiple=True,
+    metavar="PATH=BEHAVIOUR",
+    help="The behaviour for one file, as for --key.",
+)
 _resolve = click.option(
     "--resolve",
     "resolutions",
@@ -51,6 +58,7 @@ _resolve = click.option(
     metavar="KEY=FILE",
     help="The merged value of a key, as JSON in a file; KEY=nothing deletes the key.",
 )
+_written = (message_option, author_option)
 _squash = click.option("--squash", is_flag=True, help="Combine them into one commit.")
 
 
@@ -65,7 +73,7 @@ def _options(*options: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command()
 @click.argument("source", type=SPEC)
-@_options(_into, message_option, author_option, _expected, _default, _key, _resolve, _dry_run)
+@_options(_into, *_written, _expected, _default, _key, _path, _resolve, _dry_run)
 @click.option("--no-squash", is_flag=True, help="Repeat the source's commits one by one.")
 @click.option("--ff-only", is_flag=True, help="Fast-forward the target, or refuse.")
 @click.option("--overwrite", is_flag=True, help="Move the target to the source, whatever it holds.")
@@ -96,7 +104,16 @@ def merge(
 @click.argument("source", type=BRANCH)
 @click.argument("hashes", nargs=-1, required=True)
 @_options(
-    _into, message_option, author_option, _expected, _default, _key, _resolve, _dry_run, _squash
+    _into,
+    message_option,
+    author_option,
+    _expected,
+    _default,
+    _key,
+    _path,
+    _resolve,
+    _dry_run,
+    _squash,
 )
 @catalog_command
 def transplant(
@@ -119,7 +136,16 @@ def transplant(
 @click.command("cherry-pick")
 @click.argument("hashes", nargs=-1, required=True)
 @_options(
-    _into, message_option, author_option, _expected, _default, _key, _resolve, _dry_run, _squash
+    _into,
+    message_option,
+    author_option,
+    _expected,
+    _default,
+    _key,
+    _path,
+    _resolve,
+    _dry_run,
+    _squash,
 )
 @catalog_command
 def cherry_pick(
@@ -154,7 +180,7 @@ def revert(context: CommandContext, hashes: tuple[str, ...], branch: str, **opti
 
 @click.command()
 @click.argument("onto", type=SPEC)
-@_options(_into, _expected, _default, _key, _dry_run)
+@_options(_into, _expected, _default, _key, _path, _dry_run)
 @catalog_command
 def rebase(context: CommandContext, onto: str, branch: str, **options: Any) -> None:
     """Repeat a branch's own commits on top of ONTO."""
@@ -164,6 +190,7 @@ def rebase(context: CommandContext, onto: str, branch: str, **options: Any) -> N
         expected=options["expected"],
         default=options["default"],
         keys=_resolutions(context, branch, options["behaviours"], ()),
+        paths=_paths(options["paths"]),
         dry_run=options["dry_run"],
     )
     _print(context, merged, f"rebased {merged.branch} onto {onto}", options["dry_run"])
@@ -183,6 +210,7 @@ def _request(context: CommandContext, branch: str, options: dict[str, Any]) -> d
         "expected": options["expected"],
         "default": options["default"],
         "keys": _resolutions(context, branch, behaviours, resolutions),
+        "paths": _paths(options["paths"]),
         "dry_run": options["dry_run"],
         "conflicts_as_result": True,
     }
@@ -211,6 +239,19 @@ def _resolutions(
     return found
 
 
+def _paths(options: tuple[str, ...]) -> dict[str, str]:
+    """Returns what the option --path requests for single files."""
+    found: dict[str, str] = {}
+    for option in options:
+        path, _, behaviour = option.rpartition("=")
+        if behaviour.upper() not in _BEHAVIOURS or not path:
+            raise Invalid(
+                f"--path {option}: write PATH=BEHAVIOUR, with one of {', '.join(_BEHAVIOURS)}"
+            )
+        found[path] = behaviour.upper()
+    return found
+
+
 def _content_at(context: CommandContext, branch: str, key: ContentKey) -> Content | None:
     try:
         return context.catalog.contents.get(branch, key)[0]
@@ -227,20 +268,23 @@ def _print(context: CommandContext, merged: Merged, text: str, dry_run: bool) ->
     from lochan.wire.merges import merge_v2
 
     printer = context.printer
-    conflicts = [outcome for outcome in merged.keys if outcome.conflict is not None]
+    conflicts: list[KeyOutcome | PathOutcome] = [
+        outcome for outcome in (*merged.keys, *merged.paths) if outcome.conflict is not None
+    ]
     if printer.as_json:
         printer.line(merge_v2(merged, with_commits=True))
     elif conflicts:
         count = "1 key" if len(conflicts) == 1 else f"{len(conflicts)} keys"
         printer.text(f"conflict in {count} on {merged.branch}; nothing was written:")
-        columns = ("key", "conflict", "reason")
+        columns = ("key or path", "conflict", "reason")
         printer.table(conflicts, columns, _conflict_row, lambda outcome: outcome, "")
         printer.text(
             "take the source's value with --key KEY=FORCE, keep the target's with --key KEY=DROP, "
-            "or give the merged value with --resolve KEY=FILE"
+            "or give the merged value with --resolve KEY=FILE; for files with --path PATH=FORCE"
         )
     elif dry_run:
-        printer.text(f"would have {text}: {len(merged.keys)} keys, no conflicts; nothing changed")
+        counts = f"{len(merged.keys)} keys, {len(merged.paths)} files"
+        printer.text(f"would have {text}: {counts}, no conflicts; nothing changed")
     elif not merged.applied:
         printer.text(
             f"nothing to do: {merged.branch} has all changes already, at {short(merged.hash)}"
@@ -251,7 +295,8 @@ def _print(context: CommandContext, merged: Merged, text: str, dry_run: bool) ->
         raise SystemExit(exit_codes.CONFLICT)
 
 
-def _conflict_row(outcome: KeyOutcome) -> list[Cell]:
+def _conflict_row(outcome: KeyOutcome | PathOutcome) -> list[Cell]:
     conflict = outcome.conflict
+    name = outcome.path if isinstance(outcome, PathOutcome) else key_text(outcome.key)
     kind, message = ("", "") if conflict is None else (conflict.kind, conflict.message)
-    return [Text(plain(key_text(outcome.key)), "yellow"), kind, message]
+    return [Text(plain(name), "yellow"), kind, message]

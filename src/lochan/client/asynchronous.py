@@ -9,15 +9,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 import httpx
 
 from lochan.base.limits.client import CLIENT_ATTEMPTS_MAX, CLIENT_TIMEOUT_S
 from lochan.client.credentials import Token, find_credentials
+from lochan.client.file_streams import AsyncFileStream, OpenedFile
+from lochan.client.flows.files import rest_of
 from lochan.client.groups.repository import RepositoryGroups
+from lochan.client.messages import Flow
 from lochan.client.methods import AsyncRunner
-from lochan.client.transport import HttpCore
+from lochan.client.transport import FLOWS, HttpCore, is_left_open, streams
+from lochan.model.file_requests import OpenFileRequest
 from lochan.model.requests import RepositoryRequest
 
 _Result = TypeVar("_Result")
@@ -78,7 +82,20 @@ class AsyncClient(AsyncRunner, RepositoryGroups[AsyncRunner]):
 
     async def run(self, request: RepositoryRequest[_Result]) -> _Result:
         """Returns the result of a request."""
-        steps = self._core.steps(request)
+        result = await self._run(request)
+        if isinstance(request, OpenFileRequest) and isinstance(result, OpenedFile):
+            tag, open_file = result.info.etag, request
+            stream = AsyncFileStream(
+                result, lambda start, end: self._run_flow(rest_of(open_file, tag, start, end))
+            )
+            return cast("_Result", stream)
+        return result
+
+    async def _run(self, request: RepositoryRequest[_Result]) -> _Result:
+        return await self._run_flow(FLOWS[type(request)](request))
+
+    async def _run_flow(self, flow: Flow[_Result]) -> _Result:
+        steps = self._core.steps(flow)
         outcome: Any = None
         while True:
             try:
@@ -88,8 +105,16 @@ class AsyncClient(AsyncRunner, RepositoryGroups[AsyncRunner]):
                 return result
             if isinstance(step, httpx.Request):
                 try:
-                    outcome = await self._core.connections.http().send(step)
+                    outcome = await self._send(step)
                 except httpx.RequestError as error:
                     outcome = error
             else:
                 await self._sleep(step)
+
+    async def _send(self, request: httpx.Request) -> httpx.Response:
+        """Sends a request; the body of a response that is read in pieces is left open."""
+        http = self._core.connections.http()
+        response = await http.send(request, stream=streams(request))
+        if not is_left_open(request, response):
+            await response.aread()
+        return response

@@ -9,15 +9,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 import httpx
 
 from lochan.base.limits.client import CLIENT_ATTEMPTS_MAX, CLIENT_TIMEOUT_S
 from lochan.client.credentials import Token, find_credentials
+from lochan.client.file_streams import OpenedFile, ResumedFileStream
+from lochan.client.flows.files import rest_of
 from lochan.client.groups.repository import RepositoryGroups
+from lochan.client.messages import Flow
 from lochan.client.methods import BlockingRunner
-from lochan.client.transport import HttpCore
+from lochan.client.transport import FLOWS, HttpCore, is_left_open, streams
+from lochan.model.file_requests import OpenFileRequest
 from lochan.model.requests import RepositoryRequest
 
 _Result = TypeVar("_Result")
@@ -78,7 +82,20 @@ class Client(BlockingRunner, RepositoryGroups[BlockingRunner]):
 
     def run(self, request: RepositoryRequest[_Result]) -> _Result:
         """Returns the result of a request."""
-        steps = self._core.steps(request)
+        result = self._run(request)
+        if isinstance(request, OpenFileRequest) and isinstance(result, OpenedFile):
+            tag, open_file = result.info.etag, request
+            stream = ResumedFileStream(
+                result, lambda start, end: self._run_flow(rest_of(open_file, tag, start, end))
+            )
+            return cast("_Result", stream)
+        return result
+
+    def _run(self, request: RepositoryRequest[_Result]) -> _Result:
+        return self._run_flow(FLOWS[type(request)](request))
+
+    def _run_flow(self, flow: Flow[_Result]) -> _Result:
+        steps = self._core.steps(flow)
         outcome: Any = None
         while True:
             try:
@@ -88,8 +105,16 @@ class Client(BlockingRunner, RepositoryGroups[BlockingRunner]):
                 return result
             if isinstance(step, httpx.Request):
                 try:
-                    outcome = self._core.connections.http().send(step)
+                    outcome = self._send(step)
                 except httpx.RequestError as error:
                     outcome = error
             else:
                 self._sleep(step)
+
+    def _send(self, request: httpx.Request) -> httpx.Response:
+        """Sends a request; the body of a response that is read in pieces is left open."""
+        http = self._core.connections.http()
+        response = http.send(request, stream=streams(request))
+        if not is_left_open(request, response):
+            response.read()
+        return response

@@ -21,6 +21,7 @@ from lochan.base.errors import (
     NamespaceNotEmpty,
     NamespaceNotFound,
     NotFound,
+    RangeNotSatisfiable,
     TooLarge,
     TooManyRequests,
     Unauthenticated,
@@ -30,8 +31,8 @@ from lochan.base.errors import (
 from lochan.client.messages import Flow, HttpReply, HttpRequest
 from lochan.model.commits import ContentKey
 from lochan.wire.problems import (
-    ACCESS_ERROR_CODES,
     ERROR_CODES,
+    FILE_ERROR_CODES,
     ContentKeyDetails,
     ErrorJson,
     ReferenceConflicts,
@@ -44,7 +45,7 @@ _SHOWN_BYTES: Final = 200
 # Codes that name one kind of error; other replies become the error of their status.
 _BY_CODE: Final = {
     code: kind
-    for codes in (ERROR_CODES, ACCESS_ERROR_CODES)
+    for codes in (ERROR_CODES, FILE_ERROR_CODES)
     for kind, (_, code) in codes.items()
     if code != "UNKNOWN"
 }
@@ -88,6 +89,9 @@ def error_of(request: HttpRequest, reply: HttpReply) -> LochanError:
         return _by_status(request, reply.status, error.message)
     if isinstance(details, ContentKeyDetails) and kind in _WITH_KEY:
         return _WITH_KEY[kind](error.message, details.content_key.elements)
+    if kind is RangeNotSatisfiable:
+        size = reply.headers.get("content-range", "").rpartition("/")[2]
+        return RangeNotSatisfiable(error.message, int(size) if size.isdigit() else 0)
     return kind(error.message)
 
 

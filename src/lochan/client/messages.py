@@ -10,8 +10,10 @@ from collections.abc import Generator, Mapping
 from secrets import token_hex
 from typing import Any, Final, TypeVar
 
+import httpx
 import msgspec
 
+from lochan.client.upload_sources import UploadSource
 from lochan.model.requests import KeysPageRequest, PageRequest
 from lochan.wire.keys import key_to_path
 
@@ -27,7 +29,8 @@ class HttpRequest(msgspec.Struct, frozen=True):
     `path` is percent-encoded. `key` is the idempotency key of a write: it is chosen once for each
     call, so the server distinguishes a request that is sent again from a second request. `writes`
     marks writes without such a key; one that is sent `once` is not sent again when it may have
-    taken effect.
+    taken effect. `upload` is a body that is sent in pieces, in place of `body`; with `streams` the
+    body of the reply is not read, unless it states an error.
     """
 
     method: str
@@ -38,6 +41,9 @@ class HttpRequest(msgspec.Struct, frozen=True):
     writes: bool = False
     once: bool = False
     of_server: bool = False
+    upload: UploadSource | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+    streams: bool = False
 
     @property
     def is_write(self) -> bool:
@@ -46,11 +52,15 @@ class HttpRequest(msgspec.Struct, frozen=True):
 
 
 class HttpReply(msgspec.Struct, frozen=True):
-    """One HTTP reply; names of headers are in lower case."""
+    """One HTTP reply; names of headers are in lower case.
+
+    `stream` is the open response of a request that `streams`; its body has to be read and closed.
+    """
 
     status: int
     body: bytes
     headers: Mapping[str, str]
+    stream: httpx.Response | None = None
 
 
 Flow = Generator[HttpRequest, HttpReply, _Result]

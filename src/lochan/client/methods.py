@@ -8,6 +8,7 @@ group. What the method returns follows from the kind of runner:
 |---|---|---|
 | `@request_method` with `RepositoryRequest[R]` | `R` | a coroutine of `R` |
 | `@page_iterator` with `PageRequest[I]` | `Iterator[I]` | `AsyncIterator[I]` |
+| `@stream_method` with `RepositoryRequest[FileStream]` | `FileStream` | one of `AsyncFileStream` |
 
 The arguments are those of the function in all cases, and type checkers see both.
 """
@@ -21,6 +22,8 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast
 
 import msgspec
 
+from lochan.client.file_streams import AsyncFileStream
+from lochan.model.files import FileStream
 from lochan.model.requests import PageRequest, RepositoryRequest
 
 _Arguments = ParamSpec("_Arguments")
@@ -103,6 +106,20 @@ class PageIterator(Protocol[_Arguments, _Item_co]):
     ) -> Callable[_Arguments, AsyncIterator[_Item_co]]: ...
 
 
+class StreamMethod(Protocol[_Arguments]):
+    """The type of a method that opens a file."""
+
+    @overload
+    def __get__(
+        self, group: Group[BlockingRunner], owner: type[Any]
+    ) -> Callable[_Arguments, FileStream]: ...
+
+    @overload
+    def __get__(
+        self, group: Group[AsyncRunner], owner: type[Any]
+    ) -> Callable[_Arguments, Coroutine[Any, Any, AsyncFileStream]]: ...
+
+
 def request_method(
     build: Callable[Concatenate[Any, _Arguments], RepositoryRequest[_Result]],
 ) -> RequestMethod[_Arguments, _Result]:
@@ -125,3 +142,10 @@ def page_iterator(
         return group.runner.iterate(build(group, *args, **kwargs))
 
     return cast("PageIterator[_Arguments, _Item]", method)
+
+
+def stream_method(
+    build: Callable[Concatenate[Any, _Arguments], RepositoryRequest[FileStream]],
+) -> StreamMethod[_Arguments]:
+    """Returns the method that runs the request of `build`, whose result is read as a stream."""
+    return cast("StreamMethod[_Arguments]", request_method(build))

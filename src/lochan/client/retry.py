@@ -64,6 +64,10 @@ class Attempts:
         self._may_have_happened |= reached
         return self._pause(reason)
 
+    def end(self) -> None:
+        """Notes that the request cannot be sent again: its body was read and is gone."""
+        self._left = 1
+
     def _pause(self, reason: str, retry_after: str | None = None) -> float:
         self._left -= 1
         if self._left <= 0 or (self._request.once and self._may_have_happened):

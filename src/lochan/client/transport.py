@@ -6,9 +6,10 @@ sent or a pause in seconds; the blocking and the asynchronous client only do the
 
 from __future__ import annotations
 
+import asyncio
 import re
 import ssl
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
 from urllib.parse import quote, urlencode
@@ -20,9 +21,10 @@ from lochan.base.limits.client import CLIENT_CONNECTIONS_MAX
 from lochan.client.addresses import base_url, is_encrypted, is_loopback, server_of
 from lochan.client.connections import Connections, Http
 from lochan.client.credentials import ServerCredentials, explain_refusal
-from lochan.client.flows import access, changes, contents, namespaces, references, settings
+from lochan.client.flows import access, changes, contents, files, namespaces, references, settings
 from lochan.client.messages import Flow, HttpReply, HttpRequest
 from lochan.client.retry import Attempts
+from lochan.client.upload_sources import AsyncSource, UploadSource
 from lochan.model import requests
 from lochan.model.requests import RepositoryRequest
 from lochan.wire.problems import ERROR_CODES
@@ -52,6 +54,9 @@ _AUTHORIZATION: Final = "authorization"
 _REFUSED: Final = ERROR_CODES[Unauthenticated][1].encode("ascii")
 _HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
 _HEADER_VALUE: Final = re.compile(r"[\x20-\x7e\t]*\Z")
+
+# Marks a request whose response is left open, for its caller to read.
+_STREAMS: Final = "lochan.streams"
 
 # Nothing was sent yet when these are raised.
 _NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
@@ -89,6 +94,7 @@ FLOWS: Final[Mapping[type[RepositoryRequest[Any]], Callable[[Any], Flow[Any]]]] 
     requests.UpdateNamespaceRequest: namespaces.update,
     requests.GetSettingsRequest: settings.get,
     requests.UpdateSettingsRequest: settings.update,
+    **files.FLOWS,
     **access.FLOWS,
 }
 """Which flow carries which request; a test holds the table to the results' types."""
@@ -127,9 +133,8 @@ class HttpCore(Generic[Http]):
         )
         self.connections: Connections[Http] = Connections(open_pool, again=transport is None)
 
-    def steps(self, request: RepositoryRequest[_Result]) -> Steps[_Result]:
-        """Yields the steps of a request and returns its result."""
-        flow: Flow[_Result] = FLOWS[type(request)](request)
+    def steps(self, flow: Flow[_Result]) -> Steps[_Result]:
+        """Yields the steps of the flow of a request and returns its result."""
         try:
             http_request = next(flow)
             while True:
@@ -164,10 +169,14 @@ class HttpCore(Generic[Http]):
             response: httpx.Response | httpx.RequestError = yield to_send
             if isinstance(response, httpx.RequestError):
                 reason, reached = failure(response)
+                if not may_repeat(request):
+                    attempts.end()
                 yield attempts.after_failure(reason, reached=reached)
                 continue
             self.connections.note(response)
-            reply = HttpReply(response.status_code, response.content, response.headers)
+            reply = _reply_of(response)
+            if not may_repeat(request):
+                attempts.end()
             pause_s = attempts.after_reply(reply)
             if pause_s is None:
                 return reply
@@ -184,7 +193,65 @@ class HttpCore(Generic[Http]):
             headers["idempotency-key"] = request.key
         if authorization is not None:
             headers[_AUTHORIZATION] = authorization
-        return httpx.Request(request.method, url, headers=headers, content=request.body)
+        headers.update(request.headers)
+        if request.streams:
+            # Bytes of a file are sent as they are: packing them would hide their length.
+            headers["accept-encoding"] = "identity"
+        extensions = {_STREAMS: True} if request.streams else {}
+        if request.upload is None:
+            return httpx.Request(
+                request.method, url, headers=headers, content=request.body, extensions=extensions
+            )
+        size = request.upload.size
+        headers |= (
+            {"transfer-encoding": "chunked"} if size is None else {"content-length": f"{size}"}
+        )
+        # With a stream of its own, httpx adds no header to a request.
+        headers["host"] = httpx.URL(url).netloc.decode("ascii")
+        body = UploadBody(request.upload)
+        return httpx.Request(
+            request.method, url, headers=headers, stream=body, extensions=extensions
+        )
+
+
+class UploadBody(httpx.SyncByteStream, httpx.AsyncByteStream):
+    """The body of an upload, for both clients; the asynchronous one reads files in a thread."""
+
+    def __init__(self, source: UploadSource) -> None:
+        self._source = source
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self._source.open()
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        if isinstance(self._source, AsyncSource):
+            async for piece in self._source.open_async():
+                yield piece
+            return
+        pieces = self._source.open()
+        while piece := await asyncio.to_thread(next, pieces, b""):
+            yield piece
+
+
+def is_left_open(request: httpx.Request, response: httpx.Response) -> bool:
+    """Returns whether the body of a response is for the caller to read."""
+    return _STREAMS in request.extensions and response.is_success
+
+
+def streams(request: httpx.Request) -> bool:
+    """Returns whether the body of the response is read in pieces."""
+    return _STREAMS in request.extensions
+
+
+def may_repeat(request: HttpRequest) -> bool:
+    """Returns whether the body of a request can be sent again."""
+    return request.upload is None or request.upload.may_be_sent_again()
+
+
+def _reply_of(response: httpx.Response) -> HttpReply:
+    if is_left_open(response.request, response):
+        return HttpReply(response.status_code, b"", response.headers, response)
+    return HttpReply(response.status_code, response.content, response.headers)
 
 
 def checked_headers(headers: Mapping[str, str]) -> dict[str, str]:

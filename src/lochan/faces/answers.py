@@ -60,7 +60,9 @@ def problem_of(
 ) -> Response:
     """Returns the answer to an error; `show` writes its conflicts."""
     status, code = code_of(error, codes)
-    details = _details(error, show) if wants_details(request) else msgspec.UNSET
+    details: Details = msgspec.UNSET
+    if wants_details(request):
+        details = _details(error, show, with_paths=takes_additions(request))
     return problem(status, code, public_text(error, request.id), details)
 
 
@@ -79,11 +81,23 @@ def wants_details(request: Request) -> bool:
     return major.isascii() and major.isdigit() and int(major[:9]) >= 2
 
 
-def _details(error: LochanError, show: Callable[[ContentConflict], ConflictJson]) -> Details:
+def takes_additions(request: Request) -> bool:
+    """Returns whether a client takes fields that Nessie does not have: its own clients fail there.
+
+    Clients of Nessie send which API they know. Ours sends that, too, and that it is ours.
+    """
+    headers = request.headers
+    return not headers.get("nessie-client-spec") or bool(headers.get("lochan-client"))
+
+
+def _details(
+    error: LochanError, show: Callable[[ContentConflict], ConflictJson], *, with_paths: bool
+) -> Details:
     if isinstance(error, KeysConflict):
-        return ReferenceConflicts(
-            [show(each) for each in error.details if isinstance(each, ContentConflict)]
-        )
+        shown = [show(each) for each in error.details if isinstance(each, ContentConflict)]
+        if not with_paths:
+            shown = [msgspec.structs.replace(each, path=msgspec.UNSET) for each in shown]
+        return ReferenceConflicts(shown)
     if isinstance(error, HeadConflict):
         return ReferenceConflicts([ConflictJson("UNEXPECTED_HASH", None, error.public_message)])
     key: tuple[str, ...] | None = getattr(error, "key", None)

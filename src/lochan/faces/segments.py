@@ -36,9 +36,14 @@ Methods = dict[str, Route]
 Chosen = tuple[Methods, dict[str, str]]
 """The operations at a path by their methods, and the decoded values in the path."""
 
+REPOSITORIES: Final = b"/r/"
+"""What a path begins with that names its repository."""
+
 _OF_ALL_REPOSITORIES: Final = (Action.LIST_REPOSITORIES, Action.CREATE_REPOSITORY)
 
 NOTHING_PREPARES: Final[Mapping[str, Callable[[Exchange], bool]]] = {}
+
+NO_STREAMS: Final[Mapping[str, Route]] = {}
 
 
 def build_routes(
@@ -47,14 +52,20 @@ def build_routes(
     preparing: Mapping[str, Callable[[Exchange], bool]] = NOTHING_PREPARES,
     any_body: Sequence[str] = (),
     body_bytes_max: int = HTTP_BODY_BYTES_MAX,
+    streams: Mapping[str, Route] = NO_STREAMS,
 ) -> dict[str, Methods]:
     """Returns the routes by template and method; every operation has one handler.
 
     Bodies are JSON, but for the operations in `any_body`, which check the content type themselves.
+    The operations in `streams` have routes of their own.
     """
-    check({each.id for each in operations} == set(bound), "every operation has a handler")
+    known = {*bound, *streams}
+    check({each.id for each in operations} == known, "every operation has a handler")
     routes: dict[str, Methods] = {}
     for each in operations:
+        if each.id in streams:
+            routes.setdefault(each.path, {})[each.method] = streams[each.id]
+            continue
         handler, brief = bound[each.id]
         if each.request is not None and each.id not in any_body:
             handler = takes_json(handler)
@@ -165,3 +176,32 @@ class SegmentFace(ABC):
         """Returns the refusal of a request that breaks a rule of HTTP."""
         code = reason_of(status).upper().replace(" ", "_")
         return msgspec.structs.replace(problem(status, code, message), headers=headers)
+
+
+class RepositoryFace(SegmentFace):
+    """A face of one repository: the default one, or the one that a path names.
+
+    Such a path begins with the name, before the prefix of the face: `/r/{name}/api/v2/…`.
+    """
+
+    def __init__(
+        self, default_repository: str, authentication: Authentication | None = None
+    ) -> None:
+        super().__init__()
+        self._default_repository = default_repository
+        self.authentication = authentication
+
+    def owns(self, path: bytes) -> bool:
+        """Returns whether a raw path belongs to this face."""
+        if path.startswith(self._below):
+            return True
+        if path.startswith(REPOSITORIES):
+            path = path[path.find(b"/", len(REPOSITORIES)) :]
+        return super().owns(path)
+
+    def locate(self, path: bytes) -> tuple[str, bytes]:
+        """Returns the repository that a raw path names, and the path without it."""
+        if not path.startswith(REPOSITORIES):
+            return self._default_repository, path
+        name, _, rest = path[len(REPOSITORIES) :].partition(b"/")
+        return decode_percent(name), b"/" + rest

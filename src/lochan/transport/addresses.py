@@ -54,6 +54,9 @@ def bind_port(host: str, port: int) -> socket.socket:
             f"cannot listen on {host}:{port}: {error.strerror}; "
             "stop the process that has that port, or choose another port"
         ) from error
+    # Accepted connections inherit it: a body that follows its head in a write of its own would
+    # otherwise wait for the client to confirm the head, 40 ms on Linux.
+    bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     bound.setblocking(False)
     return bound
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from lochan.model.results import KeyOutcome, Merged
+from lochan.model.results import KeyOutcome, Merged, PathOutcome
 from lochan.wire.contents import ContentJson
 from lochan.wire.keys import KeyJson
 from lochan.wire.metas import CommitMetaIn
@@ -32,6 +32,8 @@ class _MergeFields(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     message: str | None = None
     commit_meta: CommitMetaIn | None = None
     key_merge_modes: tuple[KeyBehaviourIn, ...] | None = None
+    path_merge_modes: dict[str, str] | None = None
+    """How single files are merged, by their paths; not in Nessie's API."""
     default_key_merge_mode: str | None = None
     is_dry_run: bool | None = None
     dry_run: bool | None = None
@@ -107,6 +109,14 @@ class KeyDetailsV2(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
     conflict: ConflictJson | msgspec.UnsetType = msgspec.UNSET
 
 
+class PathDetailsV2(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """The outcome of one file."""
+
+    path: str
+    merge_behavior: str
+    conflict: ConflictJson | msgspec.UnsetType = msgspec.UNSET
+
+
 class KeyDetailsV1(msgspec.Struct, frozen=True, rename="camel"):
     """The outcome of one key, version 1."""
 
@@ -130,10 +140,14 @@ class _MergeOutcome(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class MergeV2(_MergeOutcome, frozen=True, rename="camel"):
-    """The outcome; `commits` only where Nessie has no such operation."""
+    """The outcome; `commits` only where Nessie has no such operation.
+
+    `pathDetails`, the outcomes of files, are for clients that are not Nessie's.
+    """
 
     details: list[KeyDetailsV2]
     commits: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    path_details: list[PathDetailsV2] | msgspec.UnsetType = msgspec.UNSET
 
 
 class MergeV1(_MergeOutcome, frozen=True, rename="camel"):
@@ -144,10 +158,16 @@ class MergeV1(_MergeOutcome, frozen=True, rename="camel"):
     target_commits: tuple[str, ...] | None = None
 
 
-def merge_v2(merged: Merged, *, with_commits: bool = False) -> MergeV2:
+def merge_v2(merged: Merged, *, with_commits: bool = False, with_paths: bool = True) -> MergeV2:
     """Returns the outcome of a merge as version 2 writes it."""
-    details = [_details_v2(each) for each in merged.keys]
-    return MergeV2(*_outcome(merged), details, merged.commits if with_commits else msgspec.UNSET)
+    return MergeV2(
+        *_outcome(merged),
+        [_details_v2(each) for each in merged.keys],
+        merged.commits if with_commits else msgspec.UNSET,
+        [_path_details(each) for each in merged.paths]
+        if with_paths and merged.paths
+        else msgspec.UNSET,
+    )
 
 
 def merge_v1(merged: Merged) -> MergeV1:
@@ -171,6 +191,18 @@ def _details_v2(outcome: KeyOutcome) -> KeyDetailsV2:
     if outcome.conflict is None:
         return KeyDetailsV2(KeyJson(outcome.key), outcome.behaviour)
     return KeyDetailsV2(KeyJson(outcome.key), outcome.behaviour, conflict_out(outcome.conflict))
+
+
+def _path_details(outcome: PathOutcome) -> PathDetailsV2:
+    if outcome.conflict is None:
+        return PathDetailsV2(outcome.path, outcome.behaviour)
+    return PathDetailsV2(outcome.path, outcome.behaviour, conflict_out(outcome.conflict))
+
+
+def path_outcome_in(details: PathDetailsV2) -> PathOutcome:
+    """Reads the outcome of one file."""
+    conflict = None if details.conflict is msgspec.UNSET else conflict_in(details.conflict)
+    return PathOutcome(details.path, details.merge_behavior, conflict)
 
 
 def _details_v1(outcome: KeyOutcome) -> KeyDetailsV1:

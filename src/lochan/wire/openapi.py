@@ -18,6 +18,7 @@ from lochan.model.contents import KNOWN_TYPES
 from lochan.wire.contents import ContentJson
 from lochan.wire.operations import PARAMETERS, WIRE_NAMES, ApiOperation, Parameter
 from lochan.wire.operations_access import ACCESS_PREFIX, OPERATIONS_ACCESS
+from lochan.wire.operations_files import FILES_PREFIX, OPERATIONS_FILES
 from lochan.wire.operations_v1 import OPERATIONS_V1
 from lochan.wire.operations_v2 import OPERATIONS_V2
 from lochan.wire.problems import ErrorJson
@@ -25,14 +26,18 @@ from lochan.wire.problems import ErrorJson
 _JSON: Final = "application/json"
 _SCHEMAS: Final = "#/components/schemas/{name}"
 
+_BYTES: Final = {
+    "*/*": {"schema": {"type": "string", "contentMediaType": "application/octet-stream"}}
+}
+
 _PLAIN: Final = re.compile(r"[A-Za-z/$][A-Za-z0-9_./{}$ -]*[A-Za-z0-9_}]|[A-Za-z]")
 _WORDS: Final = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
 
 _ABOUT: Final = (
     "Tables and views of a lakehouse under version control: the Nessie REST API, versions 2 and "
-    "1, what Lochan adds to version 2 (tagged `beyond`), and who may do what (tagged `access`). A "
-    "server that was set up needs credentials. Responses that contain the hash of a "
-    "reference have it as `ETag` too."
+    "1, what Lochan adds to version 2 (tagged `beyond`), files in the same history (tagged "
+    "`files`), and who may do what (tagged `access`). A server that was set up needs credentials. "
+    "Responses that contain the hash of a reference have it as `ETag` too."
 )
 
 _ERRORS: Final = {
@@ -67,6 +72,7 @@ def build_document() -> dict[str, Any]:
     """Builds the document as plain values."""
     operations = [("/api/v2", each) for each in OPERATIONS_V2]
     operations += [("/api/v1", each) for each in OPERATIONS_V1]
+    operations += [(FILES_PREFIX, each) for each in OPERATIONS_FILES]
     operations += [(ACCESS_PREFIX, each) for each in OPERATIONS_ACCESS]
     paths: dict[str, dict[str, Any]] = {}
     for prefix, each in operations:
@@ -125,13 +131,15 @@ def _operation(prefix: str, operation: ApiOperation) -> dict[str, Any]:
             "required": operation.request_needed,
             "content": {_JSON: {"schema": _schema(operation.request)}},
         }
+    if operation.bytes_in:
+        shown["requestBody"] = {"required": False, "content": _BYTES}
     shown["responses"] = _responses(operation)
     return shown
 
 
 def _tag(prefix: str, operation: ApiOperation) -> str:
-    if prefix == ACCESS_PREFIX:
-        return "access"
+    if prefix in (ACCESS_PREFIX, FILES_PREFIX):
+        return prefix.split("/")[1]
     return "beyond" if operation.beyond else prefix.removeprefix("/api/")
 
 
@@ -149,7 +157,9 @@ def _responses(operation: ApiOperation) -> dict[str, Any]:
     success: dict[str, Any] = {"description": operation.about}
     if operation.response is not None:
         success["content"] = {_JSON: {"schema": _schema(operation.response)}}
-    status = "204" if operation.response is None else "200"
+    if operation.bytes_out:
+        success["content"] = _BYTES
+    status = "200" if "content" in success else "204"
     responses: dict[str, Any] = {status: success}
     for name, (status, _) in _ERRORS.items():
         if name != "NotJson" or operation.request is not None:

@@ -32,8 +32,9 @@ repository, valid credentials, or nothing."""
 class ApiOperation(msgspec.Struct, frozen=True):
     """One operation; `path` is below the prefix of its version, values in braces.
 
-    Without a `response` it answers 204. `beyond` marks what is not in Nessie's API. `action` is the
-    first that the use case decides on; every operation that `needs` one has to name it.
+    Without a `response` it answers 204, unless it returns bytes. `beyond` marks what is not in
+    Nessie's API. `action` is the first that the use case decides on; every operation that `needs`
+    one has to name it.
     """
 
     id: str
@@ -47,6 +48,10 @@ class ApiOperation(msgspec.Struct, frozen=True):
     beyond: bool = False
     action: Action | None = None
     needs: Needs = "action"
+    bytes_in: bool = False
+    """Whether the body of the request is bytes, sent as a stream."""
+    bytes_out: bool = False
+    """Whether the body of the response is bytes, sent as a stream."""
 
 
 _TEXT: Final[dict[str, Any]] = {"type": "string"}
@@ -68,6 +73,14 @@ _EXPECTED: Final = (
     "The branch and the hash that the writer has read, `name@hash`; `If-Match` may contain the "
     "hash instead."
 )
+
+
+_FILE_PATH: Final = (
+    "The path of a file: 1 to 1,024 bytes of UTF-8 without NUL, percent-encoded. Every such text "
+    "is a path; `.`, `..` and `//` have no meaning."
+)
+_SLASHES: Final = "A slash in it is percent-encoded."
+_FILE: Final[dict[str, Any]] = {"type": "string", "minLength": 1, "examples": ["a/b.csv"]}
 
 
 def _id(example: str) -> dict[str, Any]:
@@ -153,6 +166,42 @@ PARAMETERS: Final = _parameters(
     Parameter("access-key-id", "path", "An access key.", _id("k1"), True),
     Parameter("member", "path", "A user.", _id("ada"), True),
     Parameter("policy", "path", "A policy.", _id("sales"), True),
+    # Files.
+    Parameter("file-path", "query", _FILE_PATH, _FILE, True),
+    Parameter("file-branch", "path", f"A branch. {_SLASHES}", _NAME, True),
+    Parameter(
+        "file-ref",
+        "path",
+        "A branch with its staged files, or with a hash, a step, or as a tag the files of that "
+        f"commit. {_SLASHES}",
+        _NAME,
+        True,
+    ),
+    Parameter("file-to-ref", "path", f"The other side. {_SLASHES}", _NAME, True),
+    Parameter("file-prefix", "query", "Only paths that begin with this text.", _TEXT),
+    Parameter(
+        "delimiter",
+        "query",
+        "Paths that share the text up to this one, after the prefix, are shown as one entry.",
+        _TEXT,
+    ),
+    Parameter("after", "query", "Only paths after this one.", _TEXT),
+    Parameter("since-base", "query", "Compares with the common ancestor of both sides.", _FLAG),
+    Parameter("file-paths", "query", "A path; repeat for several.", _TEXTS),
+    Parameter("file-prefixes", "query", "A prefix of paths; repeat for several.", _TEXTS),
+    Parameter("allow-empty", "query", "Commits even if nothing is staged.", _FLAG),
+    Parameter("Range", "header", "One range of bytes: `bytes=0-99`, `bytes=100-`.", _TEXT),
+    Parameter("If-None-Match", "header", "For a write `*`: there must be no file.", _TEXT),
+    Parameter("file-if-match", "header", "The ETag that the file must have; `*` for any.", _TEXT),
+    Parameter("Lochan-If-SHA256", "header", "The SHA-256 that the file must have.", _TEXT),
+    Parameter("Content-MD5", "header", "The MD5 of the body in Base64; checked.", _TEXT),
+    Parameter("Content-Digest", "header", "`sha-256=:…:` of the body; checked.", _TEXT),
+    Parameter(
+        "Lochan-Metadata",
+        "header",
+        "Metadata of the file: `name=value&name=value`, percent-encoded.",
+        _TEXT,
+    ),
 )
 
 WIRE_NAMES: Final = {
@@ -176,5 +225,13 @@ WIRE_NAMES: Final = {
     "token-id": "id",
     "access-key-id": "id",
     "member": "user",
+    "file-path": "path",
+    "file-branch": "ref",
+    "file-ref": "ref",
+    "file-to-ref": "to-ref",
+    "file-prefix": "prefix",
+    "file-paths": "path",
+    "file-prefixes": "prefix",
+    "file-if-match": "If-Match",
 }
 """The names on the wire of parameters that share a name but not a meaning."""

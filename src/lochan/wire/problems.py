@@ -23,12 +23,14 @@ from lochan.base.errors import (
     NamespaceNotEmpty,
     NamespaceNotFound,
     NewerFormat,
+    NotABranch,
     NotFound,
     NothingToCommit,
     PathNotFound,
     RangeNotSatisfiable,
     ReferenceNotFound,
     StagedWork,
+    TooLarge,
     TooManyRequests,
     Unauthenticated,
     Unavailable,
@@ -77,6 +79,13 @@ ACCESS_ERROR_CODES: Final[ErrorCodes] = {
 }
 """The codes where names are those of users, groups and policies."""
 
+FILE_ERROR_CODES: Final[ErrorCodes] = {
+    **ACCESS_ERROR_CODES,
+    NotABranch: (400, "NOT_A_BRANCH"),
+    TooLarge: (413, "TOO_LARGE"),
+}
+"""The codes where names are paths of files."""
+
 
 class ReferenceConflicts(msgspec.Struct, frozen=True, tag="REFERENCE_CONFLICTS", tag_field="type"):
     """All conflicts of a write."""
@@ -104,7 +113,10 @@ class ErrorJson(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ConflictJson(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A conflict; the contents of the three sides where they are known."""
+    """A conflict; the contents of the three sides where they are known.
+
+    `path` is that of a file, for clients that are not Nessie's.
+    """
 
     conflict_type: str
     key: KeyJson | None
@@ -112,6 +124,7 @@ class ConflictJson(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
     base: ContentJson | msgspec.UnsetType = msgspec.UNSET
     source: ContentJson | msgspec.UnsetType = msgspec.UNSET
     target: ContentJson | msgspec.UnsetType = msgspec.UNSET
+    path: str | msgspec.UnsetType = msgspec.UNSET
 
 
 def conflict_out(conflict: ContentConflict) -> ConflictJson:
@@ -123,6 +136,7 @@ def conflict_out(conflict: ContentConflict) -> ConflictJson:
         msgspec.UNSET if conflict.base is None else content_out(conflict.base),
         msgspec.UNSET if conflict.source is None else content_out(conflict.source),
         msgspec.UNSET if conflict.target is None else content_out(conflict.target),
+        msgspec.UNSET if conflict.path is None else conflict.path,
     )
 
 
@@ -141,4 +155,5 @@ def conflict_in(conflict: ConflictJson) -> ContentConflict:
         optional_in(None if conflict.base is msgspec.UNSET else conflict.base),
         optional_in(None if conflict.source is msgspec.UNSET else conflict.source),
         optional_in(None if conflict.target is msgspec.UNSET else conflict.target),
+        None if conflict.path is msgspec.UNSET else conflict.path,
     )

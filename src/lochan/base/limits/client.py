@@ -40,3 +40,10 @@ GENERATE_COMMITS_MAX: Final = 100_000_000
 
 # Workers of the generator are threads with a connection each.
 GENERATE_WORKERS_MAX: Final = 256
+
+# A piece of an upload: large enough that its cost is that of copying, small beside the memory of a
+# process with many transfers.
+UPLOAD_PIECE_BYTES: Final = 262_144
+
+# Transfers of one command at the same time: each has a thread and a connection.
+TRANSFERS_MAX: Final = 64

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from lochan.client.failures import exchange
-from lochan.client.messages import Flow, HttpRequest, new_idempotency_key
+from lochan.client.flows.files import files_path
+from lochan.client.messages import Flow, HttpRequest, Query, new_idempotency_key, query_of
 from lochan.client.specs import commit_text, pin, pinned_tree_path
 from lochan.model.commits import AddedContent, CommitMeta, Committed, ContentKey
 from lochan.model.contents import Content
@@ -25,6 +26,7 @@ from lochan.model.requests import (
     TransplantRequest,
 )
 from lochan.model.results import Merged
+from lochan.model.specs import ReferenceSpec
 from lochan.wire.codec import encode
 from lochan.wire.commits import AddedContentJson, commit_to_send
 from lochan.wire.contents import content_out
@@ -39,6 +41,7 @@ from lochan.wire.merges import (
     RevertBody,
     TransplantBody,
     key_outcome_in,
+    path_outcome_in,
 )
 from lochan.wire.metas import meta_to_send
 from lochan.wire.references import ReferenceV2, reference_in
@@ -53,9 +56,16 @@ class CommitReply(msgspec.Struct, frozen=True, rename="camel"):
 
 def commit(request: CommitRequest) -> Flow[Committed]:
     """Commits operations to a branch."""
-    path = yield from pinned_tree_path(request.branch, request.expected)
     body = encode(commit_to_send(request.meta, request.operations))
-    http = HttpRequest("POST", f"{path}/history/commit", (), body, new_idempotency_key())
+    query: Query = ()
+    if request.staged:
+        spec = request.expected or ReferenceSpec()
+        path = files_path(ReferenceSpec(request.branch, spec.hash, spec.steps), "commit")
+        query = query_of(allow_empty="true" if request.allow_empty else None)
+    else:
+        path = yield from pinned_tree_path(request.branch, request.expected)
+        path += "/history/commit"
+    http = HttpRequest("POST", path, query, body, new_idempotency_key())
     reply = yield from exchange(http, CommitReply)
     added = (
         AddedContent(each.key.elements, each.content_id) for each in reply.added_contents or ()
@@ -120,6 +130,7 @@ def rebase(request: RebaseRequest) -> Flow[Merged]:
     body = RebaseBody(
         onto=request.onto.text(),
         key_merge_modes=_behaviours(request.keys),
+        path_merge_modes=dict(request.paths) or None,
         default_key_merge_mode=request.default,
         is_dry_run=request.dry_run,
     )
@@ -156,6 +167,9 @@ def _send(path: str, body: msgspec.Struct) -> Flow[Merged]:
         common_ancestor=reply.common_ancestor,
         keys=tuple(key_outcome_in(each) for each in reply.details),
         commits=() if reply.commits is msgspec.UNSET else reply.commits,
+        paths=()
+        if reply.path_details is msgspec.UNSET
+        else tuple(path_outcome_in(each) for each in reply.path_details),
     )
 
 
@@ -169,6 +183,7 @@ def _meta(meta: CommitMeta | None) -> dict[str, Any]:
 def _choices(request: MergeRequest | TransplantRequest) -> dict[str, Any]:
     return {
         "key_merge_modes": _behaviours(request.keys),
+        "path_merge_modes": dict(request.paths) or None,
         "default_key_merge_mode": request.default,
         "is_dry_run": request.dry_run,
         "is_return_conflict_as_result": request.conflicts_as_result,

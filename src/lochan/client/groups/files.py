@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Mapping, Sequence
+from pathlib import Path
 
 from lochan.base.limits.requests import PAGE_ENTRIES_MAX
-from lochan.client.methods import Group, Runner, page_iterator, request_method
+from lochan.client.methods import Group, Runner, page_iterator, request_method, stream_method
+from lochan.client.upload_sources import source_of
 from lochan.model.commits import CommitMeta, Operation
 from lochan.model.file_requests import (
     CopyFileRequest,
@@ -65,7 +67,7 @@ class FileMethods(Group[Runner]):
         wanted = ByteRange(start=start, end=end, last=last)
         return ReadFileRequest(spec=parse_spec(spec), path=path, range=wanted)
 
-    @request_method
+    @stream_method
     def open(
         self,
         spec: str,
@@ -84,7 +86,7 @@ class FileMethods(Group[Runner]):
         self,
         branch: str,
         path: str,
-        body: FileBody,
+        body: FileBody | Path | AsyncIterable[bytes],
         *,
         content_type: str = "",
         metadata: Mapping[str, str] | None = None,
@@ -95,10 +97,11 @@ class FileMethods(Group[Runner]):
         if_match: str = "",
         if_sha256: str = "",
     ) -> PutFileRequest:
-        """Stages a file; the body is bytes, a binary file or an iterable of pieces.
+        """Stages a file; the body is bytes, a path, a binary file or an iterable of pieces.
 
-        Size and checksums are checked if they are stated. A condition that does not hold is
-        ConditionFailed, and nothing is written.
+        The asynchronous client takes an asynchronous iterable too. Size and checksums are checked
+        if they are stated. A condition that does not hold is ConditionFailed, and nothing is
+        written.
         """
         properties = FileProperties(
             content_type=content_type,
@@ -110,7 +113,7 @@ class FileMethods(Group[Runner]):
         return PutFileRequest(
             branch=parse_name(branch),
             path=path,
-            body=body,
+            body=source_of(body),
             properties=properties,
             condition=_condition(if_match, if_sha256, if_absent=if_absent),
         )

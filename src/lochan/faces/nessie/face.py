@@ -12,7 +12,7 @@ from typing import Final
 from lochan.base.errors import LochanError
 from lochan.faces.answers import problem_of
 from lochan.faces.nessie import v1_contents, v1_trees, v2_extensions, v2_reads, v2_writes
-from lochan.faces.segments import Chosen, Methods, PathTable, SegmentFace, build_routes
+from lochan.faces.segments import Chosen, Methods, PathTable, RepositoryFace, build_routes
 from lochan.service.repositories import Repositories
 from lochan.transport.exchange import Exchange, Request, Response, decode_percent
 from lochan.transport.routes import Authentication, Face
@@ -26,9 +26,6 @@ _WITH_AT: Final = re.compile(rb"([^@]*?(?:@|%40)[^@/]*)(?:/(.*))?", re.DOTALL)
 
 Place = tuple[str, dict[str, str]]
 """The template of a path, and the decoded values in it."""
-
-REPOSITORIES: Final = b"/r/"
-"""What a path begins with that names its repository."""
 
 _TREES: Final = b"/trees/"
 _DOTS: Final = b"..."
@@ -68,36 +65,7 @@ DOCUMENTS: Final = dict.fromkeys((b"/openapi.yaml", b"/api/openapi.yaml"), get_o
 """Where the OpenAPI document is served, beside the faces."""
 
 
-class NessieFace(SegmentFace):
-    """What both versions have in common: whose paths they are, and how requests are refused.
-
-    A path may begin with the name of a repository: `/r/{name}/api/v2/…`.
-    """
-
-    def __init__(
-        self, default_repository: str, authentication: Authentication | None = None
-    ) -> None:
-        super().__init__()
-        self._default_repository = default_repository
-        self.authentication = authentication
-
-    def owns(self, path: bytes) -> bool:
-        """Returns whether a raw path belongs to this version."""
-        if path.startswith(self._below):
-            return True
-        if path.startswith(REPOSITORIES):
-            path = path[path.find(b"/", len(REPOSITORIES)) :]
-        return super().owns(path)
-
-    def locate(self, path: bytes) -> tuple[str, bytes]:
-        """Returns the repository that a raw path names, and the path without it."""
-        if not path.startswith(REPOSITORIES):
-            return self._default_repository, path
-        name, _, rest = path[len(REPOSITORIES) :].partition(b"/")
-        return decode_percent(name), b"/" + rest
-
-
-class NessieV2(NessieFace):
+class NessieV2(RepositoryFace):
     """Version 2, and what Lochan adds to it."""
 
     prefix = b"/api/v2"
@@ -177,7 +145,7 @@ def _tail(ref: bytes, rest: bytes, tails: frozenset[bytes]) -> Place | None:
     return None
 
 
-class NessieV1(NessieFace):
+class NessieV1(RepositoryFace):
     """Version 1."""
 
     prefix = b"/api/v1"

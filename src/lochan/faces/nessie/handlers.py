@@ -10,14 +10,8 @@ import msgspec
 from lochan.base.errors import Invalid
 from lochan.base.limits.requests import PAGE_ENTRIES_MAX
 from lochan.faces.answers import answer
-from lochan.faces.nessie.params import (
-    fetches_all,
-    filter_of,
-    log_limit_of,
-    read_call,
-    with_headers,
-    write_call,
-)
+from lochan.faces.calls import read_call, write_call
+from lochan.faces.nessie.params import fetches_all, filter_of, log_limit_of, with_headers
 from lochan.faces.nessie.preconditions import check_unambiguous, expected_of
 from lochan.faces.nessie.responses import later
 from lochan.faces.params import limit_of, token_of
@@ -169,6 +163,7 @@ def merge(
         meta=meta_of(exchange, body.commit_meta, body.message),
         default=body.default_key_merge_mode or "NORMAL",
         keys=resolutions_of(body.key_merge_modes),
+        paths=body.path_merge_modes or {},
         dry_run=body.only_try(),
         conflicts_as_result=body.conflicts_as_result(),
         squash=body.squash is not False,
@@ -212,6 +207,7 @@ def carried_request(
         meta=meta_of(exchange, body.commit_meta, body.message),
         default=body.default_key_merge_mode or "NORMAL",
         keys=resolutions_of(body.key_merge_modes),
+        paths=body.path_merge_modes or {},
         dry_run=body.only_try(),
         conflicts_as_result=body.conflicts_as_result(),
         squash=bool(body.squash),

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
-from lochan.access.policy import Call
 from lochan.base.errors import Invalid
 from lochan.base.limits.requests import BRIEF_KEYS_BYTES_MAX, LOG_PAGE_COMMITS_MAX, PAGE_ENTRIES_MAX
 from lochan.faces.params import limit_of
@@ -22,7 +19,6 @@ _PROPERTY: Final = "nessie-commit-property-"
 class WriteHeaders(msgspec.Struct, frozen=True):
     """What the headers of a write state; a client sends the same with most of its requests."""
 
-    idempotency_keys: Sequence[str]
     has_if_match: bool
     has_commit_meta: bool
 
@@ -30,59 +26,14 @@ class WriteHeaders(msgspec.Struct, frozen=True):
 def write_headers(headers: RequestHeaders) -> WriteHeaders:
     """Reads the headers of a write."""
     return WriteHeaders(
-        headers.all("idempotency-key"),
         headers.get("if-match") is not None,
         any(name.startswith(b"nessie-commit-") for name, _ in headers.raw),
-    )
-
-
-def read_call(exchange: Exchange) -> Call:
-    """Returns the caller of a read; an idempotency key means nothing to a read."""
-    caller, request = exchange.caller, exchange.request
-    return Call(
-        caller.name,
-        None,
-        b"",
-        caller.roles,
-        exchange.repository.name,
-        request.id,
-        caller.rights,
-        caller.credential,
-        request.origin,
-    )
-
-
-def write_call(exchange: Exchange) -> Call:
-    """Returns the caller of a write; with an idempotency key also the request's digest."""
-    request = exchange.request
-    keys = request.headers.derive(write_headers).idempotency_keys
-    if not keys:
-        return read_call(exchange)
-    if len(keys) > 1:
-        raise Invalid("the header Idempotency-Key is given more than once")
-    digest = hashlib.sha256()
-    for part in (request.method.encode("ascii"), request.path, request.query.raw, request.body):
-        digest.update(len(part).to_bytes(8, "big"))
-        digest.update(part)
-    return msgspec.structs.replace(
-        read_call(exchange), idempotency_key=keys[0], digest=digest.digest()
     )
 
 
 def log_limit_of(exchange: Exchange, name: str = "max-records") -> int:
     """Returns the limit of a log, which is always bounded."""
     return min(limit_of(exchange, name) or LOG_PAGE_COMMITS_MAX, LOG_PAGE_COMMITS_MAX)
-
-
-def flag_of(exchange: Exchange, name: str) -> bool:
-    """Returns a parameter that is true or false; without it false."""
-    text = exchange.request.query.get(name)
-    if text is None:
-        return False
-    lowered = text.lower()
-    if lowered not in ("true", "false", ""):
-        raise Invalid(f"the parameter '{name}' is true or false: {text[:40]!r}")
-    return lowered == "true"
 
 
 def fetches_all(exchange: Exchange) -> bool:

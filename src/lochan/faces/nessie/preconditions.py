@@ -11,7 +11,8 @@ import re
 from typing import Final
 
 from lochan.base.errors import Invalid
-from lochan.faces.nessie.params import read_call, write_headers
+from lochan.faces.calls import read_call
+from lochan.faces.nessie.params import write_headers
 from lochan.faces.nessie.responses import not_a_branch
 from lochan.model.specs import ReferenceSpec
 from lochan.transport.exchange import Exchange

@@ -8,6 +8,7 @@ from typing import TypeVar
 import msgspec
 
 from lochan.base.errors import NotABranch
+from lochan.faces.answers import takes_additions
 from lochan.kernel.publish import Settled
 from lochan.model.references import Reference
 from lochan.service.pending_writes import PendingWrite
@@ -17,18 +18,9 @@ from lochan.wire.references import ReferenceV2, reference_v2
 _Answer = TypeVar("_Answer")
 
 
-def takes_additions(exchange: Exchange) -> bool:
-    """Returns whether a client takes fields that Nessie does not have: its own clients fail there.
-
-    Clients of Nessie send which API they know. Ours sends that, too, and that it is ours.
-    """
-    headers = exchange.request.headers
-    return not headers.get("nessie-client-spec") or bool(headers.get("lochan-client"))
-
-
 def reference_for(exchange: Exchange, reference: Reference) -> ReferenceV2:
     """Returns a reference as the client of a request can read it."""
-    if not takes_additions(exchange):
+    if not takes_additions(exchange.request):
         reference = msgspec.structs.replace(reference, expires_us=None, annotation=None)
     return reference_v2(reference)
 

@@ -8,8 +8,9 @@ import msgspec
 
 from lochan.base.errors import Invalid
 from lochan.faces.answers import NO_CONTENT, answer
+from lochan.faces.calls import read_call, write_call
 from lochan.faces.nessie import handlers
-from lochan.faces.nessie.params import names_few_keys, read_call, write_call
+from lochan.faces.nessie.params import names_few_keys
 from lochan.faces.nessie.responses import later
 from lochan.faces.nessie.v1_trees import on_reference, read_path
 from lochan.faces.params import Handlers

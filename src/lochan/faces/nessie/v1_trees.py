@@ -12,9 +12,10 @@ import msgspec
 
 from lochan.base.errors import Invalid
 from lochan.faces.answers import NO_CONTENT, answer, etag
+from lochan.faces.calls import read_call, write_call
 from lochan.faces.nessie import handlers
 from lochan.faces.nessie.handlers import DETACHED, V1_PAGES, whole_or_page
-from lochan.faces.nessie.params import filter_of, is_plain, is_short_page, read_call, write_call
+from lochan.faces.nessie.params import filter_of, is_plain, is_short_page
 from lochan.faces.nessie.preconditions import (
     check_unambiguous,
     expected_hash,

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from lochan.base.errors import AlreadyExists, Invalid
 from lochan.faces.answers import answer, problem
+from lochan.faces.calls import read_call, write_call
 from lochan.faces.nessie.handlers import (
     carried_request,
     later_merged,
@@ -15,7 +16,6 @@ from lochan.faces.nessie.handlers import (
     meta_of,
     resolutions_of,
 )
-from lochan.faces.nessie.params import read_call, write_call
 from lochan.faces.nessie.preconditions import check_unambiguous, expected_of
 from lochan.faces.nessie.responses import reference_for
 from lochan.faces.nessie.v2_writes import expiry, kind_of
@@ -145,6 +145,7 @@ def rebase(exchange: Exchange) -> Response:
         expected=expected,
         default=body.default_key_merge_mode or "NORMAL",
         keys=resolutions_of(body.key_merge_modes),
+        paths=body.path_merge_modes or {},
         dry_run=body.only_try(),
     )
     return _merged(exchange.repository.merges.rebase(write_call(exchange), request))

@@ -7,18 +7,17 @@ from typing import Final
 from lochan.base.errors import Invalid
 from lochan.base.ids import EMPTY_ID
 from lochan.faces.answers import answer
+from lochan.faces.calls import flag_of, read_call
 from lochan.faces.nessie import handlers
 from lochan.faces.nessie.handlers import V2_PAGES, whole_or_page
 from lochan.faces.nessie.params import (
     filter_of,
-    flag_of,
     is_plain,
     is_short_page,
     key_range_of,
     keys_of,
     log_limit_of,
     names_few_keys,
-    read_call,
 )
 from lochan.faces.nessie.preconditions import check_readable
 from lochan.faces.nessie.responses import reference_for

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
 from lochan.base.errors import Invalid
-from lochan.faces.answers import answer
+from lochan.faces.answers import answer, takes_additions
+from lochan.faces.calls import flag_of, write_call
 from lochan.faces.nessie import handlers
-from lochan.faces.nessie.params import flag_of, write_call
 from lochan.faces.nessie.preconditions import check_unambiguous, expected_hash
 from lochan.faces.nessie.responses import reference_for
 from lochan.faces.params import Handlers
 from lochan.model.references import Reference
 from lochan.model.requests import NewReference
+from lochan.model.results import Merged
 from lochan.model.specs import (
     ReferenceSpec,
     check_name,
@@ -26,7 +28,7 @@ from lochan.transport.exchange import Exchange, Response
 from lochan.wire.codec import Instant, Reader, micros, span_us
 from lochan.wire.commits import commit_response
 from lochan.wire.config import RepositoryConfigPrevious, RepositoryConfigUpdate
-from lochan.wire.merges import MergeBody, TransplantBody, merge_v2
+from lochan.wire.merges import MergeBody, MergeV2, TransplantBody, merge_v2
 from lochan.wire.references import (
     ReferenceIn,
     SingleReference,
@@ -132,13 +134,18 @@ def commit(exchange: Exchange) -> PendingWrite[Response]:
 def merge(exchange: Exchange) -> PendingWrite[Response]:
     """Merges a reference into a branch."""
     body: MergeBody = handlers.read_merge(exchange.request.body)
-    return handlers.merge(exchange, body, parse_path(exchange.params["ref"]), merge_v2)
+    return handlers.merge(exchange, body, parse_path(exchange.params["ref"]), _shown(exchange))
 
 
 def transplant(exchange: Exchange) -> PendingWrite[Response]:
     """Makes commits of a reference again on a branch."""
     body: TransplantBody = handlers.read_transplant(exchange.request.body)
-    return handlers.transplant(exchange, body, parse_path(exchange.params["ref"]), merge_v2)
+    path = parse_path(exchange.params["ref"])
+    return handlers.transplant(exchange, body, path, _shown(exchange))
+
+
+def _shown(exchange: Exchange) -> Callable[[Merged], MergeV2]:
+    return partial(merge_v2, with_paths=takes_additions(exchange.request))
 
 
 def update_repository_config(exchange: Exchange) -> Response:

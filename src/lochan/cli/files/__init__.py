@@ -1,0 +1,1 @@
+"""`lochan fs`, `lochan commit` and `lochan reset`: files of a repository."""
