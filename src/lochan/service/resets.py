@@ -66,12 +66,14 @@ class BranchResets(FileUseCases):
         moved.check()
         resolved = self._resolver.read(call, Action.READ_CONTENT, target)
         rights.check_source()
+        self._resolver.prove_expected(call, name, expected)
         wanted = self._resolver.expected(name, expected)
 
         def check(row: ReferenceRow) -> None:
             rights.check_row(row)
             before = self._resolver.head(row)
-            if wanted is not None and before.obj_id != wanted.obj_id:
+            if expected is not None and wanted is not None and before.obj_id != wanted.obj_id:
+                self._resolver.check_expected(call, row, expected, wanted)
                 raise HeadConflict(
                     f"Named-reference '{name}' is not at expected hash "
                     f"'{wanted.obj_id.hex()}', but at '{before.obj_id.hex()}'."
