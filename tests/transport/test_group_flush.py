@@ -81,30 +81,27 @@ def test_what_was_written_during_a_flush_is_flushed_without_the_loop():
 
     async def run() -> None:
         flush = GroupFlush(asyncio.get_running_loop(), store, failed=lambda: None)
-        left: list[str] = []
+        left = asyncio.Queue[str]()
         store.put_many([(PLACE, b"k", b"1")])
         store.held = True
-        flush.after(lambda: left.append("first"))
+        flush.after(lambda: left.put_nowait("first"))
         assert store.begun.wait(20)
         store.put_many([(PLACE, b"k", b"2")])
-        flush.after(lambda: left.append("second"))
+        flush.after(lambda: left.put_nowait("second"))
         store.begun.clear()
         store.let_through.set()
         # The loop does nothing here, and the second flush begins.
         assert store.begun.wait(20)
-        assert left == []
-        await asyncio.sleep(0)
-        while left != ["first"]:
-            await asyncio.sleep(0)
-        store.let_through.set()
-        while left != ["first", "second"]:
-            await asyncio.sleep(0)
-        # What comes after the thread has ended its round wakes it again.
+        assert left.empty()
+        assert await left.get() == "first"
+        assert left.empty()
         store.held = False
+        store.let_through.set()
+        assert await left.get() == "second"
+        # What comes after the thread has ended its round wakes it again.
         store.put_many([(PLACE, b"k", b"3")])
-        flush.after(lambda: left.append("third"))
-        while len(left) < 3:
-            await asyncio.sleep(0)
+        flush.after(lambda: left.put_nowait("third"))
+        assert await left.get() == "third"
         assert (flush.waiting, flush.flushes) == (0, 3)
         flush.stop()
 
