@@ -38,6 +38,33 @@ def test_threads_commit_to_one_branch_and_every_commit_is_made_once():
         assert sorted(messages(repository, "main")) == sorted(f"commit {n}" for n in range(80))
 
 
+def test_long_commits_and_merges_beside_small_commits_lose_nothing(tmp_path):
+    with open_repository(f"rocksdb:{tmp_path / 'store'}") as repository:
+        put(repository, "main", ORDERS, 0)
+        repository.references.create("side", source="main")
+
+        def commit(number: int) -> None:
+            width = 400 if number % 5 == 0 else 1
+            keys = [(f"t{number}x{at}",) for at in range(width)]
+            operations = [Put(key=key, content=table(number)) for key in keys]
+            branch = "side" if number % 10 == 0 else "main"
+            repository.commits.commit(branch, f"commit {number}", operations)
+            if branch == "side":
+                repository.merges.merge("main", "side", message=f"merge {number}")
+
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(commit, range(40)))
+        repository.merges.merge("main", "side")
+        names: list[str] = []
+        token = None
+        while not names or token is not None:
+            page = repository.contents.entries("main", token=token)
+            names += [entry.key[0] for entry in page.items]
+            token = page.token
+        found = set(names)
+        assert len([name for name in found if name.startswith("t")]) == 8 * 400 + 32
+
+
 def test_threads_on_one_key_lose_or_win_and_nothing_is_lost():
     with open_repository("memory:") as repository:
         put(repository, "main", ORDERS, 0)
