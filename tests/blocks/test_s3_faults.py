@@ -134,7 +134,7 @@ def test_a_server_that_restarts_in_the_middle(object_store, monkeypatch):
     part = store_part(place, multipart, 1, b"bytes")
     reader = place.read(before.address, 0, before.size, size=before.size)
     read = [next(reader)]
-    object_store.end()
+    object_store.crash()
     for call in (
         lambda: place.find(before.address),
         lambda: list(place.iterate()),
