@@ -27,6 +27,8 @@ _HARMLESS: Final = (
     (b"cache-control", b"private, no-cache"),
 )
 
+_NO_PARTS: Final[tuple[bytes, ...]] = ()
+
 # How often a file may be replaced between two looks at it.
 _LOOKS_MAX: Final = 4
 
@@ -121,8 +123,8 @@ async def _parts(
 
 
 async def _nothing() -> AsyncGenerator[bytes, None]:
-    return
-    yield b""
+    for part in _NO_PARTS:
+        yield part
 
 
 def _answer(info: FileInfo, chosen: ByteSelection, parts: ResponseStream | None) -> Response:
