@@ -85,8 +85,8 @@ class LochanFileSystem(AbstractFileSystem):  # type: ignore[misc]
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:
         if isinstance(path, list | tuple):
-            return [cls._strip_protocol(each) for each in path]
-        return os.fspath(path).removeprefix(SCHEME).rstrip("/")
+            return [_stripped(each) for each in path]
+        return _stripped(path)
 
     @staticmethod
     def _get_kwargs_from_urls(path: str) -> Details:  # noqa: ARG004 - an address has no options
@@ -368,6 +368,10 @@ class LochanFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def _address(self, path: str) -> FileAddress:
         return parse_address(self._strip_protocol(path))
+
+
+def _stripped(path: Any) -> str:
+    return str(os.fspath(path)).removeprefix(SCHEME).rstrip("/")
 
 
 def _root(path: str) -> str:
