@@ -14,7 +14,6 @@ import msgspec
 
 from lochan.base.errors import (
     ConditionFailed,
-    KeysConflict,
     NothingToCommit,
     PathNotFound,
     StagedWork,
@@ -199,9 +198,7 @@ class FileWalk:
         source = self.random.choice(list(self.branches))
         behaviour = self.random.choice(("NORMAL", "NORMAL", "FORCE", "TAKE_TARGET_ON_CONFLICT"))
         head = self.branches[source].head
-        made = self.repository.merges.merge(
-            name, head, default=behaviour, conflicts_as_result=True
-        )
+        made = self.repository.merges.merge(name, head, default=behaviour, conflicts_as_result=True)
         base = self.commits.get(made.common_ancestor or "", Snapshot({}, {}))
         return self.merged(name, made, base, self.commits[head], behaviour)
 
@@ -225,8 +222,7 @@ class FileWalk:
         if files is not None and tables is not None:
             changed = {path for path in PATHS if files.get(path) != target.files.get(path)}
             is_conflict = any(
-                path in branch.staged and branch.staged[path] != files.get(path)
-                for path in changed
+                path in branch.staged and branch.staged[path] != files.get(path) for path in changed
             )
         if not made.successful:
             assert is_conflict, made

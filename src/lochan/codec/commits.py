@@ -98,9 +98,7 @@ class CommitObject(
     """
 
 
-class CommitLine(
-    msgspec.Struct, frozen=True, gc=False, array_like=True, tag=TYPE_COMMIT
-):
+class CommitLine(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=TYPE_COMMIT):
     """What a search through a line of commits needs of each; all else stays undecoded.
 
     The fields are the first ones of `CommitObject`, in its order.

@@ -92,9 +92,7 @@ def _read_file(repository: Repository, call: Call, request: ReadFileRequest) -> 
 
 def _put_file(repository: Repository, call: Call, request: PutFileRequest) -> FileInfo:
     begin = repository.uploads.begin
-    with begin(
-        call, request.branch, request.path, request.properties, request.condition
-    ) as upload:
+    with begin(call, request.branch, request.path, request.properties, request.condition) as upload:
         for piece in pieces_of(request.body):
             upload.write(piece)
         return upload.finish()

@@ -84,9 +84,7 @@ class FileListings(FileUseCases):
             listing = _Listing(_COMMIT, selection, listed, resolved.view.obj_id, count)
             start, commit = self._start(listing, token)
             if commit is not None:
-                resolved = self._resolver.read_at(
-                    call, Action.READ_ENTRIES, spec, resolved, commit
-                )
+                resolved = self._resolver.read_at(call, Action.READ_ENTRIES, spec, resolved, commit)
                 listing = msgspec.structs.replace(listing, commit=commit)
             view = resolved.view
             folded = fold_page(

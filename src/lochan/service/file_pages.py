@@ -72,8 +72,10 @@ class PathSelection(msgspec.Struct, frozen=True, kw_only=True):
         if self.after:
             after = bytes(file_key(self.after))
             is_prefix = self.delimiter and len(self.after) > len(self.prefix)
-            if is_prefix and self.after.endswith(self.delimiter) and self.after.startswith(
-                self.prefix
+            if (
+                is_prefix
+                and self.after.endswith(self.delimiter)
+                and self.after.startswith(self.prefix)
             ):
                 # All below a common prefix was folded into it.
                 start = max(start, prefix_end(after) or start)

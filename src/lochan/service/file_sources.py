@@ -71,8 +71,6 @@ class FileSources:
                 break
             records.append(item)
         current = self._reader.committed(self._reader.head(row), [key for key, _ in records])
-        found = [
-            (one.key, (current[one.key], one.element)) for one in effective(records, current)
-        ]
+        found = [(one.key, (current[one.key], one.element)) for one in effective(records, current)]
         is_end = len(records) < min(limit, _COMPARED_MAX)
         return found, None if is_end else records[-1][0] + b"\0"

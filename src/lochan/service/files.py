@@ -111,9 +111,7 @@ class Files(FileUseCases):
         key = file_key(path)
         row = self._decide(call, branch, [key], *actions_of_write(Action.DELETE_CONTENT, condition))
         name = RefName(row.name)
-        write = staged_write(
-            self._context, self._claims, call, Action.DELETE_CONTENT, row, bool
-        )
+        write = staged_write(self._context, self._claims, call, Action.DELETE_CONTENT, row, bool)
         deleted = write.do_once(
             lambda _: self._staging.writer.delete(name, key, staged_condition(condition))
         )

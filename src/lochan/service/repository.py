@@ -75,9 +75,7 @@ class Repository:
         writes = CommitWrites(context, types, resolver, claims, access)
         staging = self._staging = Staging(context, self._names, files.new_lock)
         places = self._places = FilePlaces(context, files.open_place)
-        parts = FileContext(
-            context, types, resolver, claims, access, self._names, staging, places
-        )
+        parts = FileContext(context, types, resolver, claims, access, self._names, staging, places)
         self.commits = Commits(writes, StagedCommits(parts, writes))
         self.files = Files(parts)
         self.uploads = Uploads(parts)
