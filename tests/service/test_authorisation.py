@@ -283,7 +283,9 @@ CASES = {
     "addresses.link": Case(
         lambda one, call: one.addresses.link(call, "main", "f/c", reserved(one)), [WRITE]
     ),
-    "file_listings.list": Case(lambda one, call: one.file_listings.list(call, MAIN), [ENTRIES_MAIN]),
+    "file_listings.list": Case(
+        lambda one, call: one.file_listings.list(call, MAIN), [ENTRIES_MAIN]
+    ),
     "file_listings.uncommitted": Case(
         lambda one, call: one.file_listings.uncommitted(call, "main"), [ENTRIES_MAIN]
     ),
@@ -342,9 +344,7 @@ def guarded(bench: Bench) -> tuple[Bench, Recorder, Any]:
     """Another server on the same store, with a policy that records, and its calls to the store."""
     server, counts = bench.counted()
     recorder = Recorder()
-    server.repository = Repository(
-        server.repository.context, policy=recorder, files=LAKE.support
-    )
+    server.repository = Repository(server.repository.context, policy=recorder, files=LAKE.support)
     return server, recorder, counts
 
 

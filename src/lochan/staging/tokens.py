@@ -6,7 +6,8 @@ staged write of an incarnation does so, and every seal. The steps, and what a cr
 leaves:
 
 1. register the token. (A crash leaves a registered token without records, which is swept.)
-2. swap the row of the branch. Lost or refused: the token stays registered and is swept.
+2. swap the row of the branch. Lost or refused: the token stays registered and is swept; another
+   attempt takes another token, so that a token which a sweep has given up is never set.
 
 To *seal* is to move the staging token to the end of the sealed tokens and to set a new one: from
 then on writers put their records elsewhere, so a commit may read those of the sealed token.
@@ -102,8 +103,13 @@ class Tokens:
         change: Callable[[ReferenceRow, StagingToken], ReferenceRow],
     ) -> ReferenceRow:
         """Both steps; the row as it is if another server has reached the goal."""
-        token = self.register(RefName(row.name), row.incarnation)
-        return self._swap(row, lambda found: change(found, token) if is_wanted(found) else None)
+
+        def with_new(found: ReferenceRow) -> ReferenceRow | None:
+            if not is_wanted(found):
+                return None
+            return change(found, self.register(RefName(row.name), row.incarnation))
+
+        return self._swap(row, with_new)
 
     def _swap(self, row: ReferenceRow, change: _Change) -> ReferenceRow:
         """Step 2; `change` returns None if the goal is reached, by this swap or another one."""

@@ -92,9 +92,14 @@ class FaultyWire:
         while True:
             try:
                 client, _ = self._listener.accept()
-                server = socket.create_connection(("127.0.0.1", self._server_port))
             except OSError:
                 return
+            try:
+                server = socket.create_connection(("127.0.0.1", self._server_port))
+            except OSError:
+                # A server that is down now may be started again.
+                client.close()
+                continue
             # Small pieces must be sent at once, or a cut would come before bytes that precede it.
             for end in (client, server):
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -47,7 +47,7 @@ class S3Client:
         self._clients: dict[bool, Any] = {}
 
     def _forked(self) -> None:
-        """Opens connections of its own in a child; those of the parent are left alone."""
+        """Opens connections of its own in a child, which has given up those of the parent."""
         for client in self._clients.values():
             never_destroy(client)
         self._begin()
@@ -81,6 +81,7 @@ class S3Client:
     ) -> Answer | None:
         """As `call`, for a caller that has a slot."""
         from botocore.exceptions import BotoCoreError, ClientError
+        from botocore.parsers import ResponseParserError
 
         client = self._client(once)
         try:
@@ -89,7 +90,7 @@ class S3Client:
             if error_code(error.response) in absent:
                 return None
             raise refusal(operation, error.response, in_doubt=in_doubt) from error
-        except BotoCoreError as error:
+        except (BotoCoreError, ResponseParserError) as error:
             raise no_answer(operation, error, in_doubt=in_doubt) from error
         return answer
 
@@ -149,6 +150,8 @@ class S3Client:
         from boto3.session import Session
         from botocore.config import Config
 
+        from lochan.blocks.s3.connections import check_answers
+
         address = self._address
         config = Config(
             signature_version="s3v4",
@@ -170,4 +173,6 @@ class S3Client:
             region_name=address.region,
             profile_name=address.profile,
         )
-        return session.client("s3", endpoint_url=address.endpoint, config=config)
+        client = session.client("s3", endpoint_url=address.endpoint, config=config)
+        check_answers(client)
+        return client

@@ -47,3 +47,10 @@ def no_answer(operation: str, error: Exception, *, in_doubt: bool) -> LochanErro
     """Returns the error for a request without an answer."""
     message = f"S3 did not answer {operation}: {type(error).__name__} {error}"[: 2 * _MESSAGE_MAX]
     return Unknown(message) if in_doubt else Unavailable(message)
+
+
+def field(answer: Mapping[str, Any], name: str) -> Any:
+    """Returns what every whole answer to this request states; Unavailable if it is missing."""
+    if name not in answer:
+        raise Unavailable(f"S3 sent an answer without {name}")
+    return answer[name]

@@ -11,6 +11,7 @@ from lochan.base.errors import LochanError, NotFound, Unavailable, Unknown
 from lochan.base.limits.blocks import BLOCK_PAGE_MAX
 from lochan.blocks.parts import joined_etag
 from lochan.blocks.s3.client import Answer, S3Client
+from lochan.blocks.s3.failures import field
 from lochan.blocks.s3.spool import Spool
 from lochan.staging.block_store import StoredPart
 
@@ -41,7 +42,7 @@ class S3Objects:
             self.check_bucket()
             return None
         return ObjectHead(
-            int(answer["ContentLength"]), unquoted(answer["ETag"]), time_us(answer["LastModified"])
+            int(field(answer, "ContentLength")), etag_of(answer), time_us(answer, "LastModified")
         )
 
     def check_bucket(self) -> None:
@@ -59,7 +60,7 @@ class S3Objects:
             ContentMD5=spool.content_md5,
             ContentType="application/octet-stream",
         )
-        if unquoted(answer["ETag"]) != spool.md5:
+        if etag_of(answer) != spool.md5:
             self._check_size(key, spool.size)
 
     def begin_multipart(self, key: str) -> str:
@@ -70,7 +71,7 @@ class S3Objects:
             Key=key,
             ContentType="application/octet-stream",
         )
-        return str(answer["UploadId"])
+        return str(field(answer, "UploadId"))
 
     def put_part(self, key: str, upload: str, number: int, spool: Spool) -> str:
         """Stores a part and returns its ETag; NotFound if the upload has ended."""
@@ -87,7 +88,7 @@ class S3Objects:
         )
         if answer is None:
             raise NotFound(ENDED)
-        return unquoted(answer["ETag"])
+        return etag_of(answer)
 
     def complete(self, key: str, upload: str, parts: Sequence[StoredPart]) -> str:
         """Joins the parts and returns the ETag of the object.
@@ -113,10 +114,9 @@ class S3Objects:
             return self._resolve(key, size, expected, error)
         if answer is None:
             return self._resolve(key, size, expected, NotFound(ENDED))
-        etag = unquoted(answer["ETag"])
-        if etag != expected:
-            self._check_size(key, size)
-        return etag
+        if answer.get("ETag") != f'"{expected}"':
+            return self._resolve(key, size, None, Unknown(f"S3 does not have {key} as a whole"))
+        return etag_of(answer)
 
     def abort(self, key: str, upload: str) -> None:
         """Ends an upload and removes its parts; idempotent."""
@@ -142,16 +142,17 @@ class S3Objects:
             )
             if answer is None:
                 raise NotFound(ENDED)
+            truncated = field(answer, "IsTruncated")
             for part in answer.get("Parts", ()):
                 yield StoredPart(
-                    int(part["PartNumber"]),
-                    int(part["Size"]),
-                    unquoted(part["ETag"]),
-                    time_us(part["LastModified"]),
+                    int(field(part, "PartNumber")),
+                    int(field(part, "Size")),
+                    etag_of(part),
+                    time_us(part, "LastModified"),
                 )
-            if not answer.get("IsTruncated"):
+            if not truncated:
                 return
-            marker = int(answer["NextPartNumberMarker"])
+            marker = int(field(answer, "NextPartNumberMarker"))
 
     def delete(self, key: str) -> None:
         """Removes an object; idempotent."""
@@ -161,8 +162,9 @@ class S3Objects:
         """Returns the ETag of a completed object; raises the error if it is not there."""
         try:
             head = self.head(key)
-        except LochanError:
-            raise error from None
+        except LochanError as other:
+            # An object that cannot be asked for may be there: no reason to call it not found.
+            raise Unknown(f"S3 may have completed {key}: {other.message}") from other
         if head is None or head.size != size or (expected is not None and head.etag != expected):
             raise error
         return head.etag
@@ -188,6 +190,11 @@ def unquoted(etag: str) -> str:
     return etag.strip('"')
 
 
-def time_us(time: Any) -> int:
-    """Returns microseconds since 1970 of one of boto3's times."""
-    return int(time.timestamp() * 1_000_000)
+def etag_of(answer: Answer) -> str:
+    """Returns the ETag that an answer states, without its quotation marks."""
+    return unquoted(str(field(answer, "ETag")))
+
+
+def time_us(answer: Answer, name: str) -> int:
+    """Returns a time that an answer states, in microseconds since 1970."""
+    return int(field(answer, name).timestamp() * 1_000_000)

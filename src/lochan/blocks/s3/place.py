@@ -24,7 +24,8 @@ from lochan.blocks.s3.address import (
     read_import,
 )
 from lochan.blocks.s3.client import Answer, S3Client
-from lochan.blocks.s3.objects import ENDED, S3Objects, time_us, unquoted
+from lochan.blocks.s3.failures import field
+from lochan.blocks.s3.objects import ENDED, S3Objects, etag_of, time_us, unquoted
 from lochan.blocks.s3.reader import S3Reader
 from lochan.blocks.s3.uploads import S3Part, S3Upload
 from lochan.staging.block_store import (
@@ -241,10 +242,11 @@ class S3Blocks:
             )
             if answer is None:
                 raise Unavailable("S3 did not answer a listing")
+            truncated = field(answer, "IsTruncated")
             yield from answer.get("Contents", ())
-            if not answer.get("IsTruncated"):
+            if not truncated:
                 return
-            arguments = {"ContinuationToken": answer["NextContinuationToken"]}
+            arguments = {"ContinuationToken": field(answer, "NextContinuationToken")}
 
     def _unfinished(self) -> Iterator[Answer]:
         arguments: dict[str, Any] = {}
@@ -258,16 +260,17 @@ class S3Blocks:
             )
             if answer is None:
                 raise Unavailable("S3 did not answer a listing")
+            truncated = field(answer, "IsTruncated")
             yield from answer.get("Uploads", ())
-            if not answer.get("IsTruncated"):
+            if not truncated:
                 return
             arguments = {
-                "KeyMarker": answer["NextKeyMarker"],
-                "UploadIdMarker": answer["NextUploadIdMarker"],
+                "KeyMarker": field(answer, "NextKeyMarker"),
+                "UploadIdMarker": field(answer, "NextUploadIdMarker"),
             }
 
     def _last_change_us(self, found: Answer, key: str, upload: str) -> int:
-        begun_us = time_us(found["Initiated"])
+        begun_us = time_us(found, "Initiated")
         try:
             return max([begun_us, *(part.modified_us for part in self._objects.parts(key, upload))])
         except NotFound:
@@ -289,5 +292,5 @@ def _check_lifetime(lifetime_s: int) -> None:
 
 def _info(address: BlockAddress, found: Answer) -> BlockInfo:
     return BlockInfo(
-        address, int(found["Size"]), unquoted(found["ETag"]), time_us(found["LastModified"])
+        address, int(field(found, "Size")), etag_of(found), time_us(found, "LastModified")
     )

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from lochan.base.errors import Corrupt, NotFound, StoreForked, Unavailable
 from lochan.base.limits.blocks import BLOCK_PIECE_BYTES, S3_ATTEMPTS_MAX
-from lochan.blocks.s3.objects import GONE, S3Objects, unquoted
+from lochan.blocks.s3.objects import GONE, S3Objects, etag_of
 from lochan.process import FORK_ADVICE, after_fork, never_destroy
 
 _RANGE: Final = re.compile(r"bytes (\d+)-(\d+)/(\d+)\Z")
@@ -124,7 +124,7 @@ class S3Reader:
             self._explain()
             return
         self._body = answer["Body"]
-        self._etag = unquoted(answer["ETag"])
+        self._etag = etag_of(answer)
         found = _RANGE.match(answer.get("ContentRange", ""))
         if found is None:
             raise Unavailable(f"S3 answered a range of {self._key} without stating which")

@@ -7,9 +7,10 @@ sweep aborts; a lost answer of the last request at most an object that no entry 
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
-from lochan.base.errors import LochanError
+from lochan.base.errors import LochanError, NotFound, Unavailable, Unknown
 from lochan.base.limits.blocks import (
     BLOCK_BUFFER_BYTES,
     BLOCK_BYTES_MAX,
@@ -33,6 +34,15 @@ def part_bytes(size: int | None) -> int:
 def size_max(size: int | None) -> int:
     """Returns how large a block may become: 78 GiB if its size is not known in advance."""
     return BLOCK_BYTES_MAX if size is not None else BLOCK_BUFFER_BYTES * PART_NUMBER_MAX
+
+
+@contextmanager
+def _to_be_begun_again() -> Iterator[None]:
+    """Makes every doubt Unavailable: no entry names the address, so what S3 has is garbage."""
+    try:
+        yield
+    except (NotFound, Unknown) as error:
+        raise Unavailable(f"the upload was not completed: {error.message}") from error
 
 
 class S3Upload(Upload[StoredBlock]):
@@ -65,7 +75,8 @@ class S3Upload(Upload[StoredBlock]):
         if self._multipart:
             self._send_part()
             self._sent_last = True
-            self._objects.complete(self._key, self._multipart, self._parts)
+            with _to_be_begun_again():
+                self._objects.complete(self._key, self._multipart, self._parts)
         else:
             self._sent_last = True
             self._objects.put(self._key, self._spool)
@@ -78,7 +89,8 @@ class S3Upload(Upload[StoredBlock]):
             self._multipart = self._objects.begin_multipart(self._key)
         number = len(self._parts) + 1
         spool = self._spool
-        etag = self._objects.put_part(self._key, self._multipart, number, spool)
+        with _to_be_begun_again():
+            etag = self._objects.put_part(self._key, self._multipart, number, spool)
         self._parts.append(StoredPart(number, spool.size, etag, 0))
         spool.close()
         self._spool = Spool()
