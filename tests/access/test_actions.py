@@ -35,6 +35,7 @@ def test_every_action_is_read_or_written_or_left_to_administrators():
     assert actions_of("write") == WRITING
     assert not READING & WRITING
     assert set(Action) - READING - WRITING == {
+        Action.IMPORT_FILES,
         Action.WRITE_SETTINGS,
         Action.EXCHANGE_OBJECTS,
         Action.CREATE_REPOSITORY,
@@ -43,7 +44,7 @@ def test_every_action_is_read_or_written_or_left_to_administrators():
         Action.MANAGE_OWN_TOKENS,
         Action.READ_METRICS,
     }
-    assert KEYED_ACTIONS < REFERENCE_ACTIONS < READING | WRITING
+    assert KEYED_ACTIONS < REFERENCE_ACTIONS < READING | WRITING | {Action.IMPORT_FILES}
 
 
 def test_the_check_types_of_nessie_are_known():

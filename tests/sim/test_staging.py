@@ -9,14 +9,15 @@ from tests.profile import counted
 from tests.sim.mutants import find_violation
 from tests.sim.staging_scenarios import ANOMALIES, SCENARIOS, commits, in_turn, reads, writes
 
-SCHEDULES = counted(200, 2_500)
+SCHEDULES = counted(150, 2_800)
 
 # Interleavings that differ in the order of conflicting calls; together at least 20,000 in `deep`.
 DISTINCT_MIN = {
-    "conditional writes": counted(100, 900),
-    "writers without faults": counted(100, 900),
+    "conditional writes": counted(80, 900),
+    "writers without faults": counted(100, 1_500),
+    "reads that actors of one server share": counted(60, 600),
 }
-DISTINCT_MIN_ELSE = counted(180, 2_300)
+DISTINCT_MIN_ELSE = counted(135, 2_500)
 
 FOLLOW_UPS = {
     "read": reads("x"),
@@ -37,7 +38,7 @@ def test_every_promise_holds_under_every_schedule(scenario, record_property):
 def test_the_counts_together_are_what_is_promised():
     names = [scenario.name for scenario in SCENARIOS]
     together = sum(DISTINCT_MIN.get(name, DISTINCT_MIN_ELSE) for name in names)
-    assert together >= counted(1_500, 20_000)
+    assert together >= counted(1_200, 20_000)
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS[:2], ids=lambda scenario: scenario.name)

@@ -7,7 +7,6 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from lochan.base.errors import NotABranch, ReferenceNotFound
 from lochan.codec.elements import decode_file
 from lochan.codec.forms import encode_row
 from lochan.kernel import publish
@@ -33,7 +32,8 @@ def head_without_condition(patch: pytest.MonkeyPatch) -> None:
     condition = References.condition
 
     def always(self, row, expected):
-        return msgspec.structs.replace(condition(self, row, expected), expected=PRESENT)
+        write = condition(self, row, expected)
+        return write if expected is None else msgspec.structs.replace(write, expected=PRESENT)
 
     patch.setattr(References, "condition", always)
 
@@ -105,16 +105,12 @@ def dead_tokens_are_dropped_once(patch: pytest.MonkeyPatch) -> None:
 
 def a_read_under_way_is_joined(patch: pytest.MonkeyPatch) -> None:
     def read(self, name, branch):
-        found = self._find(name)
-        if found is None:
-            raise ReferenceNotFound("not found")
-        if found.row.kind != "BRANCH":
-            raise NotABranch("not a branch")
+        row = self._found(name)
         # Only now: those who came while it was under way get it, too.
         joined, branch.next_read = branch.next_read, _Read()
-        joined.row = branch.known = found.row
+        joined.row = branch.known = row
         branch.known_ns = self._clock.monotonic_ns()
-        return found.row
+        return row
 
     patch.setattr(BranchRows, "_read", read)
 

@@ -86,7 +86,7 @@ class FileWalk:
             read = {one.path: self.files.read(name, one.path) for one in listed}
             assert read == shown, name
             head = self.commits[branch.head].files
-            changes = [one for one in self.files.iterate_uncommitted(name)]
+            changes = list(self.files.iterate_uncommitted(name))
             differing = [path for path in PATHS if shown.get(path) != head.get(path)]
             paths = [one.path for one in changes if isinstance(one, FileChange)]
             assert paths == differing, name

@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from lochan.base.errors import NotABranch, ReferenceNotFound
+from lochan.base.errors import LochanError, NotABranch, ReferenceNotFound
 from lochan.base.limits.staging import BRANCH_ROW_TTL_MS, BRANCH_ROWS_MAX
 from lochan.base.names import RefName
 from lochan.base.ports import Clock, Lock, NewLock
@@ -101,14 +101,22 @@ class BranchRows:
         """Reads the row; the caller has the lock of the branch."""
         # Callers that come from now on need a read that is sent later than this one.
         read, branch.next_read = branch.next_read, _Read()
-        branch.known, began_ns = None, self._clock.monotonic_ns()
+        began_ns = self._clock.monotonic_ns()
+        try:
+            row = self._found(name)
+        except LochanError:
+            branch.known = None
+            raise
+        read.row = branch.known = row
+        branch.known_ns = began_ns
+        return row
+
+    def _found(self, name: RefName) -> ReferenceRow:
         found = self._find(name)
         if found is None or found.row.deleted:
             raise ReferenceNotFound(f"Named reference '{name}' not found")
         if found.row.kind != "BRANCH":
             raise NotABranch(f"{name!r} is not a branch; files are staged on branches")
-        read.row = branch.known = found.row
-        branch.known_ns = began_ns
         return found.row
 
     def _known(self, branch: _Branch) -> ReferenceRow | None:
