@@ -37,6 +37,7 @@ def test_every_action_is_read_or_written_or_left_to_administrators():
     assert actions_of("write") == WRITING
     assert not READING & WRITING
     assert set(Action) - READING - WRITING == {
+        Action.IMPORT_FILES,
         Action.WRITE_SETTINGS,
         Action.EXCHANGE_OBJECTS,
         Action.CREATE_REPOSITORY,
@@ -45,7 +46,7 @@ def test_every_action_is_read_or_written_or_left_to_administrators():
         Action.MANAGE_OWN_TOKENS,
         Action.READ_METRICS,
     }
-    assert KEYED_ACTIONS < REFERENCE_ACTIONS < READING | WRITING
+    assert KEYED_ACTIONS < REFERENCE_ACTIONS < READING | WRITING | {Action.IMPORT_FILES}
 
 
 def test_the_check_types_of_nessie_are_known():

@@ -155,7 +155,9 @@ def test_the_demo_tells_its_whole_story_and_ends_when_told_once(place):
     done = ran(*LOCHAN, "demo", "--once", where=place, **surroundings, **without_spark(place))
     assert (done.returncode, done.stderr) == (0, "")
     chapters = [line for line in done.stdout.splitlines() if line[:1].isdigit()]
-    assert [line[0] for line in chapters] == list("123456789")
+    assert [line.split(".")[0] for line in chapters] == [str(number) for number in range(1, 14)]
+    assert "sales.photos and 3 files" in done.stdout
+    assert "refused: there is no file 'photos/2026/lake.jpg'" in done.stdout
     assert "skipped, pyspark is missing: `pip install 'lochan[spark]'`" in done.stdout
     assert "the merge is refused, nothing was written" in done.stdout
     assert "sent 2 times with one idempotency key, committed 1 time" in done.stdout

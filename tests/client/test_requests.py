@@ -12,7 +12,7 @@ from lochan.client import AsyncClient, Client
 from lochan.client.groups.access import AccessMethods
 from lochan.client.groups.changes import Commits, Merges
 from lochan.client.groups.contents import Contents, Namespaces
-from lochan.client.groups.files import Files
+from lochan.client.groups.files import FileMethods
 from lochan.client.groups.references import History, References
 from lochan.client.groups.repository import RepositoryGroups, RepositorySettings
 from lochan.client.messages import Flow
@@ -34,7 +34,7 @@ GROUPS = [
     Namespaces,
     RepositorySettings,
     AccessMethods,
-    Files,
+    FileMethods,
 ]
 
 

@@ -61,6 +61,69 @@ METHODS: dict[str, Callable[[Any, str], Any]] = {
     "delete": lambda one, text: one.references.delete("absent", expected=text).name,
     "commit": lambda one, text: one.commits.commit(text, "m", [Delete(key=("zz",))]).hash,
     "namespace": lambda one, text: one.namespaces.delete(text, ("zz",)),
+    "stat file": lambda one, text: one.files.stat(text, "f/1").size,
+    "read file": lambda one, text: one.files.read(text, "f/1"),
+    "open file": lambda one, text: one.files.open(text, "f/1").read(),
+    "list files": lambda one, text: [each.path for each in one.files.list(text).items],
+    "diff files": lambda one, text: [each.path for each in one.files.diff("main", text).items],
+    "diff files back": lambda one, text: [each.path for each in one.files.diff(text, "dev").items],
+    "log of files": lambda one, text: [
+        entry.meta.message for entry in one.files.log(text, paths=["f/1"]).items
+    ],
+    "copy file": lambda one, text: one.files.copy("dev", "f/copy", "f/1", source=text).size,
+    "copy to": lambda one, text: one.files.copy(text, "f/1", "f/nothing").size,
+    "put file": lambda one, text: one.files.put(text, "f/nothing", b"1", if_match="x").size,
+    "delete file": lambda one, text: one.files.delete(text, "f/nothing"),
+    "uncommitted": lambda one, text: [each.path for each in one.files.uncommitted(text).items],
+    "commit files": lambda one, text: one.files.commit(text, "m", expected="0" * 64).branch,
+    "reset files": lambda one, text: one.files.reset(text, path="f/nothing"),
+    "hard reset": lambda one, text: one.files.hard_reset("main", text, expected="0" * 64).hash,
+    "presign": lambda one, text: one.files.presign(text, "f/1"),
+    "reserve": lambda one, text: one.files.reserve(text, "f/1"),
+    "link": lambda one, text: one.files.link(text, "f/1", "forged"),
+    "import": lambda one, text: one.files.import_files(text, [("file:///x", "in/")], "m"),
+}
+
+# Every text may be a path, or part of one.
+PATHS = [
+    *("", ".", "..", "/", "//", "a//b", "f", "f/", "f/1", "f/2", "/f/1", "./f/1", "f/./1", "%2F"),
+    *("f%2F1", "é", "e\u0301", "a\0", BROKEN, "x" * 1_024, "x" * 1_025, "é" * 512, "é" * 513, " "),
+    *("a\nb", "a\r\nb", "a&path=b", "a+b", "a?b", "a#b", "\U0001f600", "\x7f", "-", "*", "~"),
+]
+
+PATH_METHODS: dict[str, Callable[[Any, str], Any]] = {
+    "stat": lambda one, text: one.files.stat("main", text).size,
+    "put": lambda one, text: one.files.put("paths", text, text.encode(errors="replace")).sha256,
+    "read": lambda one, text: one.files.read("paths", text),
+    "open": lambda one, text: one.files.open("paths", text, last=1).read(),
+    "update": lambda one, text: one.files.update("paths", text, metadata={"k": text}).metadata,
+    "metadata name": lambda one, text: (
+        one.files.put("paths", "m", b"", metadata={text: "1"}).metadata
+    ),
+    "type": lambda one, text: one.files.put("paths", "t", b"", content_type=text).content_type,
+    "if match": lambda one, text: (
+        one.files.put("paths", "t", b"", if_match=text.replace("\udc80", "?")).size
+    ),
+    "if sha256": lambda one, text: one.files.put("paths", "t", b"", if_sha256=text).size,
+    "sha256": lambda one, text: one.files.put("paths", "t", b"", sha256=text).size,
+    "md5": lambda one, text: one.files.put("paths", "t", b"", md5=text).size,
+    "copy": lambda one, text: one.files.copy("paths", "copy", text).size,
+    "prefix": lambda one, text: [each.path for each in one.files.list("paths", text).items],
+    "delimiter": lambda one, text: [
+        each.path for each in one.files.list("paths", delimiter=text).items
+    ],
+    "after": lambda one, text: [each.path for each in one.files.list("paths", after=text).items],
+    "diff": lambda one, text: [each.path for each in one.files.diff("main", "dev", text).items],
+    "log": lambda one, text: [
+        entry.meta.message for entry in one.files.log("dev", prefixes=[text]).items
+    ],
+    "reset": lambda one, text: one.files.reset("paths", path=text),
+    "reset prefix": lambda one, text: one.files.reset("main", prefix=text),
+    "delete": lambda one, text: one.files.delete("paths", text),
+    "delete many": lambda one, text: one.files.delete_many("paths", [text]),
+    "token": lambda one, text: one.files.list("main", token=text or "x"),
+    "link token": lambda one, text: one.files.link("main", "a", text),
+    "url": lambda one, text: one.files.import_files("main", [(text, "in/")], "m"),
 }
 
 
@@ -129,7 +192,11 @@ def both() -> Iterator[tuple[Any, Any]]:
             one.references.create("dev")
             one.commits.commit("dev", "two", [Put(key=("b",), content=table(2))])
             one.references.create("v1", "main", kind="TAG")
+            for path in ("f/1", "f/2"):
+                one.files.put("dev", path, path.encode() * 10_000)
+            one.files.commit("dev", "files")
             one.references.create("a/b/c", "dev")
+            one.references.create("paths", "dev")
         yield client, embedded
 
 
@@ -161,6 +228,16 @@ def test_a_text_means_the_same_to_both(both: tuple[Any, Any], method: str) -> No
     different = {}
     for text in SPECS:
         left, right = (outcome(one, partial(_called, METHODS[method], text)) for one in both)
+        if differ(left, right):
+            different[text] = (left, right)
+    assert different == {}
+
+
+@pytest.mark.parametrize("method", PATH_METHODS)
+def test_a_path_means_the_same_to_both(both: tuple[Any, Any], method: str) -> None:
+    different = {}
+    for text in PATHS:
+        left, right = (outcome(one, partial(PATH_METHODS[method], text=text)) for one in both)
         if differ(left, right):
             different[text] = (left, right)
     assert different == {}

@@ -5,9 +5,13 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
+import os
+import socket
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -331,3 +335,44 @@ def test_a_repeated_upload_with_its_key_is_done_once(own):
     assert own.get("keyed").content == b"2"
     other = own.file("PUT", "keyed", content=b"123", headers=headers)
     assert (other.status_code, other.json()["errorCode"]) == (422, "IDEMPOTENCY_KEY_REUSED")
+
+
+def test_memory_does_not_depend_on_the_size_of_a_file(own):
+    """The server and its client are in this process: together they hold a few pieces."""
+    size = 48 * 1_024 * 1_024
+    piece = content(65_536)
+
+    def pieces() -> Iterator[bytes]:
+        for _ in range(size // len(piece)):
+            yield piece
+
+    own.put("warm", piece)
+    tracemalloc.start()
+    try:
+        assert own.file("PUT", "large", content=pieces()).status_code == 200
+        read = 0
+        with own.http.stream("GET", target("large")) as response:
+            for part in response.iter_raw():
+                read += len(part)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert read == size
+    assert peak < 8 * 1_024 * 1_024, peak
+
+
+def test_a_client_that_leaves_during_a_download_leaves_nothing_open(own):
+    own.put("large", content(4_000_000))
+    before = len(os.listdir("/proc/self/fd"))
+    asked = head("GET", target("large"), {})
+    for count in (0, 1, 100, 70_000):
+        parts = urlsplit(own.url)
+        with socket.create_connection((parts.hostname, parts.port or 80), 30) as sock:
+            sock.sendall(asked)
+            read = 0
+            while read < count:
+                read += len(sock.recv(min(65_536, count - read)))
+    # Requests are served in the order of their turns: the answer comes after those were closed.
+    for _ in range(20):
+        assert own.get("large", range="bytes=0-9").status_code == 206
+    assert len(os.listdir("/proc/self/fd")) <= before + 2

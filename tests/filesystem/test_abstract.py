@@ -14,7 +14,7 @@ from lochan.filesystem import LochanFileSystem
 from tests.client.serving import serving
 
 
-class LochanFixtures(abstract.AbstractFixtures):
+class LochanFixtures(abstract.AbstractFixtures):  # type: ignore[misc]
     """What the tests of fsspec work on."""
 
     @pytest.fixture(scope="class")
@@ -36,21 +36,21 @@ class LochanFixtures(abstract.AbstractFixtures):
         return False
 
 
-class TestCopies(abstract.AbstractCopyTests, LochanFixtures):
+class TestCopies(abstract.AbstractCopyTests, LochanFixtures):  # type: ignore[misc]
     pass
 
 
-class TestDownloads(abstract.AbstractGetTests, LochanFixtures):
+class TestDownloads(abstract.AbstractGetTests, LochanFixtures):  # type: ignore[misc]
     pass
 
 
-class TestUploads(abstract.AbstractPutTests, LochanFixtures):
+class TestUploads(abstract.AbstractPutTests, LochanFixtures):  # type: ignore[misc]
     pass
 
 
-class TestPipes(abstract.AbstractPipeTests, LochanFixtures):
+class TestPipes(abstract.AbstractPipeTests, LochanFixtures):  # type: ignore[misc]
     pass
 
 
-class TestOpens(abstract.AbstractOpenTests, LochanFixtures):
+class TestOpens(abstract.AbstractOpenTests, LochanFixtures):  # type: ignore[misc]
     pass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import duckdb
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq

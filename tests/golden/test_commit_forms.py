@@ -126,7 +126,7 @@ SETTINGS_HEX = (
 )
 DESCRIPTION = Description(1, "repo", "main", TIME_US, bytes(16), FORWARD, b"\x07")
 DESCRIPTION_HEX = (
-    "97 01 a47265706f a46d61696e" + TIME_HEX + "c410" + "00" * 16 + FORWARD_HEX + "c40107"
+    "98 01 a47265706f a46d61696e" + TIME_HEX + "c410" + "00" * 16 + FORWARD_HEX + "c40107 a0"
 )
 TOKEN = TokenRow(1, bytes(range(16)), "main", 129, TIME_US, 5)
 TOKEN_HEX = "96 01 c410" + bytes(range(16)).hex() + "a46d61696e cc81" + TIME_HEX + "05"

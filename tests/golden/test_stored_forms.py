@@ -14,6 +14,7 @@ from lochan.base.ids import ContentId, ObjId, find_uuid_bytes
 from lochan.base.keys import file_key, table_key
 from lochan.codec.elements import FILE_REMOVE, TABLE_REMOVE, encode_file, pack_table
 from lochan.codec.objects import (
+    FileObject,
     NodeObject,
     Object,
     build_value,
@@ -53,6 +54,11 @@ OBJECTS: dict[str, tuple[Object, str, str]] = {
         build_value(ContentId("my id"), 3, b"\x00data\xff"),
         "95 03 01 a56d79206964 03 c4060064617461ff",
         "4d4f666c62fa072280d58cff09122ce23ee314793c44aa875cb19433bc2c78c6",
+    ),
+    "small file": (
+        FileObject(1, b"data"),
+        "93 07 01 c40464617461",
+        "980d583d30f616a3b8152568664eaa82775b3d7d7e4880f27b19ae4dd7eca950",
     ),
     "leaf of tables": (
         build_node(0, [b"tns\x01a", b"tns\x01b"], [TABLE, TABLE_REMOVE], 50),

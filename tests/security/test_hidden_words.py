@@ -303,7 +303,7 @@ def follow(wire: GuardedWire, name: str, prefix: str, request: Request) -> Itera
         if not token or request.method != "GET":
             return
         mark = "&" if "?" in request.target else "?"
-        parameter = "page-token" if prefix.endswith("2") else "pageToken"
+        parameter = "pageToken" if prefix == "/api/v1" else "page-token"
         target = f"{prefix}{request.target}{mark}{parameter}={token}"
         answer = wire.send_as(name, request.method, target)
         yield answer

@@ -47,7 +47,7 @@ def file_support(folder: Path) -> tuple[FileSupport, ClientWritable]:
 
     def open_place(url: str, instance: InstanceId) -> BlockStore:
         assert (url, len(instance)) == ("", 16)
-        return wrapped  # type: ignore[return-value]
+        return wrapped
 
     return FileSupport(open_place), wrapped
 

@@ -7,12 +7,11 @@ being refused. A use case without a case fails.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from lochan.access.policy import Action, Call, OpenPolicy, Resource
@@ -21,7 +20,6 @@ from lochan.base.names import RefName
 from lochan.kernel.repository import Ports
 from lochan.model.commits import CommitMeta, Put
 from lochan.model.contents import Namespace
-from lochan.model.files import ImportSource, WriteCondition
 from lochan.model.requests import (
     MergeRequest,
     MoveRequest,
@@ -31,7 +29,6 @@ from lochan.model.requests import (
     TransplantRequest,
 )
 from lochan.model.specs import ReferenceSpec, parse_spec
-from lochan.service.file_places import FileSupport
 from lochan.service.pages import Selection
 from lochan.service.pending_writes import PendingWrite
 from lochan.service.repositories import Repositories
@@ -40,11 +37,10 @@ from lochan.stores.memory.store import MemoryStore
 from lochan.testing.ports import ManualClock, RecordedWaiting, SeededRandom
 from tests.service.bench import ME, WRITES, Bench, forked, key, new, pages, use_cases
 from tests.service.file_bench import file_support
+from tests.service.file_cases import FILE_CASES, LAKE, Case, Decision
 
 MAIN, SIDE = parse_spec("main"), parse_spec("side")
 KEYED = Call("me", "key", b"one request")
-
-Decision = tuple[Action, str | None, bool]
 
 
 class Recorder(OpenPolicy):
@@ -75,14 +71,6 @@ def _decision(action: Action, resource: Resource) -> Decision:
     return (action, resource.reference, resource.commit is not None)
 
 
-class Case(msgspec.Struct, frozen=True):
-    """`optional` is what the answer leaves out, or None if the case does not say."""
-
-    run: Callable[[Repository, Call], Any]
-    decisions: Sequence[Decision]
-    optional: Sequence[Decision] | None = None
-
-
 A = Action
 VIEW_MAIN = (A.VIEW_REFERENCE, "main", True)
 READ_MAIN = (A.READ_CONTENT, "main", True)
@@ -103,7 +91,6 @@ MERGE_BY_NAME = (A.MERGE, "main", False)
 ASSIGN = [(A.ASSIGN_REFERENCE, "side", False), READ_MAIN, (A.ASSIGN_REFERENCE, "side", True)]
 MERGED = [MERGE_BY_NAME, READ_SIDE, MERGE]
 NAMESPACE = [READ_MAIN, ENTRIES_MAIN, COMMIT]
-WRITE = (A.WRITE_CONTENT, "main", True)
 
 META = CommitMeta(message="m")
 
@@ -123,27 +110,6 @@ def reverted(one: Repository) -> RevertRequest:
     (last,) = one.history.log(ME, MAIN, 1).items
     spec = ReferenceSpec(None, last.meta.hash)
     return RevertRequest(branch="main", expected=None, hashes=(spec,))
-
-
-def upload(one: Repository, call: Call) -> Any:
-    with one.uploads.begin(call, "main", "f/c") as begun:
-        begun.write(b"c")
-        return begun.finish()
-
-
-class Lake:
-    """The files of all tests here: a directory that is imported, one for blocks."""
-
-    url = ""
-    support = FileSupport()
-
-
-LAKE = Lake()
-
-
-def reserved(one: Repository) -> str:
-    """A token, reserved by a server without a policy."""
-    return Repository(one.context, files=LAKE.support).addresses.reserve(ME, "main", "f/c").token
 
 
 CASES = {
@@ -258,56 +224,7 @@ CASES = {
         lambda one, call: one.settings.update(call, {"type": "GARBAGE_COLLECTOR"}),
         [(A.WRITE_SETTINGS, None, False)],
     ),
-    "files.stat": Case(lambda one, call: one.files.stat(call, MAIN, "f/a"), [READ_MAIN]),
-    "files.open": Case(lambda one, call: one.files.open(call, MAIN, "f/a").read(), [READ_MAIN]),
-    "files.presign": Case(lambda one, call: one.files.presign(call, MAIN, "f/b"), [READ_MAIN]),
-    "files.copy": Case(
-        lambda one, call: one.files.copy(call, "main", "f/c", SIDE, "f/a"), [WRITE, READ_SIDE]
-    ),
-    "files.update": Case(
-        lambda one, call: one.files.update(call, "main", "f/a", content_type="x"),
-        [WRITE, READ_MAIN],
-    ),
-    "files.delete": Case(
-        lambda one, call: one.files.delete(call, "main", "f/a", WriteCondition(if_match="*")),
-        [(A.DELETE_CONTENT, "main", True), READ_MAIN],
-    ),
-    "files.delete_many": Case(
-        lambda one, call: one.files.delete_many(call, "main", ["f/a"]),
-        [(A.DELETE_CONTENT, "main", True)],
-    ),
-    "uploads.begin": Case(upload, [WRITE, WRITE]),
-    "addresses.reserve": Case(
-        lambda one, call: one.addresses.reserve(call, "main", "f/c"), [WRITE]
-    ),
-    "addresses.link": Case(
-        lambda one, call: one.addresses.link(call, "main", "f/c", reserved(one)), [WRITE]
-    ),
-    "file_listings.list": Case(lambda one, call: one.file_listings.list(call, MAIN), [ENTRIES_MAIN]),
-    "file_listings.uncommitted": Case(
-        lambda one, call: one.file_listings.uncommitted(call, "main"), [ENTRIES_MAIN]
-    ),
-    "file_history.diff": Case(
-        lambda one, call: one.file_history.diff(call, MAIN, SIDE),
-        [ENTRIES_MAIN, (A.READ_ENTRIES, "side", True)],
-    ),
-    "file_history.log": Case(
-        lambda one, call: one.file_history.log(call, MAIN, paths=["f/a"]), [LOG_MAIN]
-    ),
-    "resets.reset": Case(
-        lambda one, call: one.resets.reset(call, "main", path="f/a"),
-        [WRITE, (A.DELETE_CONTENT, "main", True)],
-    ),
-    "resets.hard_reset": Case(
-        lambda one, call: one.resets.hard_reset(call, "side", MAIN),
-        [(A.ASSIGN_REFERENCE, "side", False), READ_MAIN, (A.ASSIGN_REFERENCE, "side", True)],
-    ),
-    "imports.import_files": Case(
-        lambda one, call: one.imports.import_files(
-            call, "main", [ImportSource(LAKE.url, "in/")], META
-        ),
-        [COMMIT_BY_NAME, (A.IMPORT_FILES, "main", True), COMMIT],
-    ),
+    **FILE_CASES,
     "objects.get": Case(
         lambda one, call: one.objects.get(call, []),
         [(A.EXCHANGE_OBJECTS, None, False)],
@@ -342,9 +259,7 @@ def guarded(bench: Bench) -> tuple[Bench, Recorder, Any]:
     """Another server on the same store, with a policy that records, and its calls to the store."""
     server, counts = bench.counted()
     recorder = Recorder()
-    server.repository = Repository(
-        server.repository.context, policy=recorder, files=LAKE.support
-    )
+    server.repository = Repository(server.repository.context, policy=recorder, files=LAKE.support)
     return server, recorder, counts
 
 

@@ -76,9 +76,7 @@ _names = st.text(st.sampled_from("ab/"), min_size=1, max_size=5)
     after=st.text(st.sampled_from("ab/"), max_size=3),
     limit=st.integers(1, 4),
 )
-def test_any_listing_agrees_with_its_definition(
-    committed, staged, prefix, delimiter, after, limit
-):
+def test_any_listing_agrees_with_its_definition(committed, staged, prefix, delimiter, after, limit):
     bench = Bench()
     for path in committed:
         bench.put(path)

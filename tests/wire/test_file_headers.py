@@ -71,6 +71,7 @@ def test_properties_are_read_as_they_were_written():
         WriteCondition(),
         WriteCondition(if_absent=True),
         WriteCondition(if_match="*"),
+        WriteCondition(if_match='é "quoted"'),
         WriteCondition(if_match="5d41402abc4b2a76b9719d911017c592-3"),
         WriteCondition(if_sha256=SHA256),
     ],

@@ -28,7 +28,7 @@ _OBJECTS: Final = "objects"
 
 
 def data_directory(store_url: str, data: str = "") -> Path | None:
-    """Returns where a server keeps what is not in its store: as set, or beside an embedded store."""
+    """Returns where a server keeps what is not in its store: as set, else beside its store."""
     if data:
         return Path(data)
     beside = server_file(store_url)

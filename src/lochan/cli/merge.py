@@ -268,9 +268,8 @@ def _print(context: CommandContext, merged: Merged, text: str, dry_run: bool) ->
     from lochan.wire.merges import merge_v2
 
     printer = context.printer
-    conflicts: list[KeyOutcome | PathOutcome] = [
-        outcome for outcome in (*merged.keys, *merged.paths) if outcome.conflict is not None
-    ]
+    outcomes: list[KeyOutcome | PathOutcome] = [*merged.keys, *merged.paths]
+    conflicts = [outcome for outcome in outcomes if outcome.conflict is not None]
     if printer.as_json:
         printer.line(merge_v2(merged, with_commits=True))
     elif conflicts:

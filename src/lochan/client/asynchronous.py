@@ -92,7 +92,8 @@ class AsyncClient(AsyncRunner, RepositoryGroups[AsyncRunner]):
         return result
 
     async def _run(self, request: RepositoryRequest[_Result]) -> _Result:
-        return await self._run_flow(FLOWS[type(request)](request))
+        flow: Flow[_Result] = FLOWS[type(request)](request)
+        return await self._run_flow(flow)
 
     async def _run_flow(self, flow: Flow[_Result]) -> _Result:
         steps = self._core.steps(flow)

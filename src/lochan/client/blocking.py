@@ -92,7 +92,8 @@ class Client(BlockingRunner, RepositoryGroups[BlockingRunner]):
         return result
 
     def _run(self, request: RepositoryRequest[_Result]) -> _Result:
-        return self._run_flow(FLOWS[type(request)](request))
+        flow: Flow[_Result] = FLOWS[type(request)](request)
+        return self._run_flow(flow)
 
     def _run_flow(self, flow: Flow[_Result]) -> _Result:
         steps = self._core.steps(flow)

@@ -23,7 +23,7 @@ from lochan.base.limits.files import FILES_DELETED_MAX
 from lochan.client import Client
 from lochan.client.credentials import Token
 from lochan.client.file_addresses import SCHEME, FileAddress, parse_address
-from lochan.client.groups.files import Files
+from lochan.client.groups.files import FileMethods
 from lochan.client.methods import BlockingRunner
 from lochan.client.profiles import ProfileFile
 from lochan.filesystem.failures import as_os_errors
@@ -78,15 +78,15 @@ class LochanFileSystem(AbstractFileSystem):  # type: ignore[misc]
             found = self._clients[repository] = Client(self.url, name, **self._credentials)
         return found
 
-    def files_of(self, address: FileAddress) -> Files[BlockingRunner]:
+    def files_of(self, address: FileAddress) -> FileMethods[BlockingRunner]:
         """Returns the methods on files of the repository that an address names."""
         return self.client_of(address.repository).files
 
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:
         if isinstance(path, list | tuple):
-            return [cls._strip_protocol(each) for each in path]
-        return os.fspath(path).removeprefix(SCHEME).rstrip("/")
+            return [_stripped(each) for each in path]
+        return _stripped(path)
 
     @staticmethod
     def _get_kwargs_from_urls(path: str) -> Details:  # noqa: ARG004 - an address has no options
@@ -94,7 +94,7 @@ class LochanFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def unstrip_protocol(self, name: str) -> str:
         """Returns a path with its scheme."""
-        return SCHEME + self._strip_protocol(name)
+        return f"{SCHEME}{self._strip_protocol(name)}"
 
     def commit(
         self,
@@ -368,6 +368,10 @@ class LochanFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def _address(self, path: str) -> FileAddress:
         return parse_address(self._strip_protocol(path))
+
+
+def _stripped(path: Any) -> str:
+    return str(os.fspath(path)).removeprefix(SCHEME).rstrip("/")
 
 
 def _root(path: str) -> str:

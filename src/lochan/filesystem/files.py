@@ -73,6 +73,7 @@ class WrittenFile(io.RawIOBase):
         spool = SpooledTemporaryFile(max_size=_SPOOL_BYTES)  # noqa: SIM115 - closed by `close`
         self._spool = cast("BinaryIO", spool)
         self._is_wanted = True
+        self._written = 0
 
     def writable(self) -> bool:
         """Returns True."""
@@ -82,11 +83,15 @@ class WrittenFile(io.RawIOBase):
         """Takes the next bytes."""
         if self.closed:
             raise ValueError("the file is closed")
-        return self._spool.write(piece)
+        count = self._spool.write(piece)
+        self._written += count
+        return count
 
-    def tell(self) -> int:
-        """Returns how many bytes were written."""
-        return self._spool.tell()
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Returns how many bytes were written; a file is written from its beginning to its end."""
+        if (offset, whence) != (0, io.SEEK_CUR):
+            raise io.UnsupportedOperation("a file is written from its beginning to its end")
+        return self._written
 
     def close(self) -> None:
         """Uploads the file, unless a transaction does so later."""

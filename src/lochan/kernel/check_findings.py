@@ -60,7 +60,7 @@ class RowKind(Enum):
     ELEMENT = "index element"
     CONTENT = "content"
     CLAIM = "claim"
-    TOKEN = "staging token"
+    TOKEN = "staging token"  # noqa: S105 - a kind of row
     OBJECT = "unreferenced object"
     ACCESS = "access"
 

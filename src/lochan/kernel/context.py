@@ -12,6 +12,7 @@ from lochan.base.ports import Clock, Random, Waiting
 from lochan.codec.rows import Description
 from lochan.index.boundary import BoundaryRule
 from lochan.index.source import CachedNodes
+from lochan.kernel.key_log import KeyLines
 from lochan.kernel.moves import MoveLog
 from lochan.kernel.views import Views
 from lochan.kv.store import Store
@@ -57,6 +58,7 @@ class RepositoryContext:
         self.staged = StagedRecords(store, instance)
         self.moves = MoveLog(store, instance)
         self.views = Views(self.objects, tuning.caches)
+        self.key_lines = KeyLines(self.objects, tuning.caches)
         self.values: BoundedCache[bytes] = tuning.caches.values.cache(len)
         self.nodes = CachedNodes(self.objects, tuning.caches)
         self.rule = BoundaryRule(description.boundary_seed)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -18,8 +19,17 @@ from lochan.codec.elements import same_state
 from lochan.index.difference import Difference
 from lochan.index.layers import diff, find_many
 from lochan.index.source import NodeSource
-from lochan.kernel.context import RepositoryContext
 from lochan.kernel.views import CommitView
+from lochan.persist.cache import BoundedCache, Caches
+from lochan.persist.objects import Objects
+
+if TYPE_CHECKING:
+    # It has the lines of this module.
+    from lochan.kernel.context import RepositoryContext
+
+# Measured: what a commit takes beside its keys, and each key beside its bytes.
+_LINE_BYTES: Final = 200
+_OWN_KEY_BYTES: Final = 56
 
 
 class SearchedKeys(msgspec.Struct, frozen=True):
@@ -50,23 +60,70 @@ class SearchedKeys(msgspec.Struct, frozen=True):
         return [*((key, key + b"\0") for key in self.keys), *self.ranges]
 
 
+class OwnKeys(msgspec.Struct, frozen=True, gc=False):
+    """What a search remembers of a commit: its own keys if it lists them, and its parent."""
+
+    own: tuple[bytes, ...] | None
+    parent: ObjId
+
+
+class KeyLines:
+    """The own keys of commits, along first parents; those that were read are in memory."""
+
+    def __init__(self, objects: Objects, caches: Caches) -> None:
+        self._objects = objects
+        self._cache: BoundedCache[OwnKeys] = caches.values.cache(_weigh)
+
+    def iterate(self, start: ObjId) -> Iterator[tuple[ObjId, OwnKeys]]:
+        """Yields a commit and its ancestors, newest first."""
+        find = self._cache.find
+        read: dict[ObjId, OwnKeys] = {}
+        ahead: list[ObjId] = []
+        obj_id = start
+        while obj_id != EMPTY_ID:
+            found = find(obj_id)
+            if found is None:
+                found = read.get(obj_id)
+            if found is None:
+                # The ancestors of the last commit that was read, or else this one alone.
+                ids = ahead if ahead[:1] == [obj_id] else [obj_id]
+                read, ahead = self._read(ids)
+                found = read[obj_id]
+            yield obj_id, found
+            obj_id = found.parent
+
+    def _read(self, ids: Sequence[ObjId]) -> tuple[dict[ObjId, OwnKeys], list[ObjId]]:
+        """Reads commits that follow each other; returns the ancestors of the last one too."""
+        lines = self._objects.fetch_lines(ids)
+        ahead = lines[-1].ancestors()
+        # The tail of the first commit is empty: its parent is the empty commit.
+        parents = [*ids[1:], ahead[0] if ahead else EMPTY_ID]
+        read = {
+            obj_id: OwnKeys(line.own, parent)
+            for obj_id, line, parent in zip(ids, lines, parents, strict=True)
+        }
+        for obj_id, found in read.items():
+            self._cache.keep(obj_id, found)
+        return read, [one for one in ahead if one != EMPTY_ID]
+
+
+def _weigh(found: OwnKeys) -> int:
+    """Returns what is in memory for a commit."""
+    own = found.own or ()
+    return _LINE_BYTES + sum(map(len, own)) + len(own) * _OWN_KEY_BYTES
+
+
 def iterate_changing(
     context: RepositoryContext, start: ObjId, wanted: SearchedKeys
-) -> Iterator[ObjId | tuple[ObjId, CommitView]]:
-    """Yields the id of each commit of a line, newest first; with its view if it changed a key."""
-    objects = context.objects
-    ids = [start]
-    while ids:
-        oldest = None
-        stored = [obj_id for obj_id in ids if obj_id != EMPTY_ID]
-        for obj_id, line in zip(stored, objects.fetch_lines(stored), strict=True):
-            oldest = line
-            if line.own is not None and not wanted.candidates(line.own):
-                yield obj_id
-                continue
-            view = context.views.load(obj_id)
-            yield (obj_id, view) if _changed(context, view, line.own, wanted) else obj_id
-        ids = [] if oldest is None else oldest.ancestors()
+) -> Iterator[tuple[ObjId, CommitView | None]]:
+    """Yields each commit of a line, newest first; with its view if it changed one of the keys."""
+    for obj_id, found in context.key_lines.iterate(start):
+        own = found.own
+        if own is not None and not wanted.candidates(own):
+            yield obj_id, None
+            continue
+        view = context.views.load(obj_id)
+        yield obj_id, view if _changed(context, view, own, wanted) else None
 
 
 def _changed(

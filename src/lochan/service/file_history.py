@@ -157,8 +157,8 @@ class FileHistory(FileUseCases):
         searched = SearchedKeys(keys, ranges, None if right is None else right.covers)
         found: list[LogEntry] = []
         further: ObjId | None = None
-        for scanned, one in enumerate(iterate_changing(self._context, start, searched)):
-            obj_id, view = one if isinstance(one, tuple) else (one, None)
+        changing = enumerate(iterate_changing(self._context, start, searched))
+        for scanned, (obj_id, view) in changing:
             if len(found) == count or scanned == FILE_LOG_SCANNED_MAX:
                 further = obj_id
                 break

@@ -42,7 +42,9 @@ class OpenPlace(Protocol):
     It is called once for each opened repository, and the caller does not close what it returns.
     """
 
-    def __call__(self, url: str, instance: InstanceId) -> BlockStore: ...
+    def __call__(self, url: str, instance: InstanceId) -> BlockStore:
+        """Returns the place."""
+        ...
 
 
 class _OneThread:

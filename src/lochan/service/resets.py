@@ -1,8 +1,8 @@
 """Use cases that drop staged changes, and that move a branch together with them.
 
-To reset a path needs the right to write and to delete that file. To reset a prefix or a whole branch
-needs the right to move the branch, and the right to write and to delete every file that is staged
-there: if one of them is missing, nothing is dropped.
+To reset a path needs the right to write and to delete that file. To reset a prefix or a whole
+branch needs the right to move the branch, and the right to write and to delete every file that is
+staged there: if one of them is missing, nothing is dropped.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@
 | `If-None-Match: *` | only if there is no file |
 | `If-Match` | only if the file has this ETag, in quotes; `*` for any file |
 | `Lochan-If-SHA256` | only if the file has this SHA-256, in hex |
+| `Lochan-Content-Type`, `Lochan-If-Match` | the same as without `Lochan-`, percent-encoded UTF-8 |
 
 An answer with a file has the same, and `Lochan-File`: the file as JSON, percent-encoded, so that a
 reader of bytes knows what it reads.
@@ -33,6 +34,8 @@ from lochan.wire.files import FileJson, file_in, file_out
 METADATA: Final = "lochan-metadata"
 FILE: Final = "lochan-file"
 IF_SHA256: Final = "lochan-if-sha256"
+CONTENT_TYPE: Final = "lochan-content-type"
+IF_MATCH: Final = "lochan-if-match"
 
 _DIGEST: Final = re.compile(r"sha-256=:([A-Za-z0-9+/=]{0,88}):")
 _TAG: Final = re.compile(r'"([\x21\x23-\x7e]*)"')
@@ -66,7 +69,7 @@ def read_properties(find: Find, size: int | None) -> FileProperties:
     md5 = _one(find, "content-md5")
     digest = _one(find, "content-digest")
     return FileProperties(
-        content_type=_one(find, "content-type"),
+        content_type=_decoded(_one(find, CONTENT_TYPE)) or _one(find, "content-type"),
         metadata=read_metadata(_one(find, METADATA)),
         size=size,
         sha256=_read_digest(digest) if digest else "",
@@ -80,6 +83,7 @@ def read_condition(find: Find) -> WriteCondition:
     if absent and absent != "*":
         raise Invalid("a write may have If-None-Match: * and no other")
     tag = "" if not match else match if match == "*" else _read_tag(match)
+    tag = _decoded(_one(find, IF_MATCH)) or tag
     return WriteCondition(
         if_absent=bool(absent), if_match=tag, if_sha256=_one(find, IF_SHA256).lower()
     )
@@ -88,14 +92,17 @@ def read_condition(find: Find) -> WriteCondition:
 def property_headers(properties: FileProperties) -> tuple[tuple[str, str], ...]:
     """Returns the headers that a client sends with the bytes of a file."""
     found: list[tuple[str, str]] = []
-    if properties.content_type:
-        found.append(("content-type", _plain("a content type", properties.content_type)))
+    kind = properties.content_type
+    if kind and _is_plain(kind):
+        found.append(("content-type", kind))
+    elif kind:
+        found.append((CONTENT_TYPE, _encoded(kind)))
     if properties.metadata:
         found.append((METADATA, metadata_text(properties.metadata)))
     if properties.sha256:
         found.append(("content-digest", digest_text(properties.sha256)))
     if properties.md5:
-        raw = _from_hex("an MD5", properties.md5)
+        raw = _from_hex("an MD5", properties.md5, 16)
         found.append(("content-md5", base64.b64encode(raw).decode("ascii")))
     return tuple(found)
 
@@ -105,26 +112,21 @@ def condition_headers(condition: WriteCondition) -> tuple[tuple[str, str], ...]:
     found: list[tuple[str, str]] = []
     if condition.if_absent:
         found.append(("if-none-match", "*"))
-    if condition.if_match:
-        found.append(("if-match", tag_text(condition.if_match)))
-    if condition.if_sha256:
-        found.append((IF_SHA256, _plain("a SHA-256", condition.if_sha256)))
-    return tuple(found)
-
-
-def tag_text(tag: str) -> str:
-    """Returns an ETag as the value of a header; `*` stands for any."""
+    tag = condition.if_match
     if tag == "*":
-        return tag
-    text = f'"{tag}"'
-    if not _TAG.fullmatch(text):
-        raise Invalid(f"not an ETag: {tag[:80]!r}")
-    return text
+        found.append(("if-match", tag))
+    elif tag and _TAG.fullmatch(f'"{tag}"'):
+        found.append(("if-match", f'"{tag}"'))
+    elif tag:
+        found.append((IF_MATCH, _encoded(tag)))
+    if condition.if_sha256:
+        found.append((IF_SHA256, condition.if_sha256))
+    return tuple(found)
 
 
 def digest_text(sha256: str) -> str:
     """Returns a SHA-256 in hex as the value of its header."""
-    return f"sha-256=:{base64.b64encode(_from_hex('a SHA-256', sha256)).decode('ascii')}:"
+    return f"sha-256=:{base64.b64encode(_from_hex('a SHA-256', sha256, 32)).decode('ascii')}:"
 
 
 def file_text(info: FileInfo) -> str:
@@ -172,23 +174,29 @@ def _from_base64(header: str, text: str, length: int) -> str:
     return raw.hex()
 
 
-def _from_hex(what: str, text: str) -> bytes:
+def _from_hex(what: str, text: str, length: int) -> bytes:
     try:
-        return bytes.fromhex(text)
+        raw = bytes.fromhex(text)
     except ValueError:
-        raise Invalid(f"{what} is written in hex, not {text[:80]!r}") from None
+        raw = b""
+    if raw.hex() != text.lower() or len(raw) != length:
+        raise Invalid(f"{what} has {2 * length} digits in hex, not {text[:80]!r}")
+    return raw
 
 
-def _plain(what: str, text: str) -> str:
-    if not text.isascii() or not text.isprintable():
-        raise Invalid(f"{what} has printable characters of ASCII only: {text[:80]!r}")
-    return text
+def _is_plain(text: str) -> bool:
+    """Returns whether a text is the value of a header as it is."""
+    return text.isascii() and text.isprintable() and text == text.strip()
+
+
+def _encoded(text: str) -> str:
+    return quote(text, safe="")
 
 
 def _decoded(text: str) -> str:
     if _BAD_ESCAPE.search(text):
-        raise Invalid("a percent sign in Lochan-Metadata is followed by two hex digits")
+        raise Invalid("a percent sign in a header is followed by two hex digits")
     try:
         return unquote_to_bytes(text.encode("latin-1")).decode("utf-8")
     except UnicodeDecodeError:
-        raise Invalid("Lochan-Metadata holds escapes that are not UTF-8") from None
+        raise Invalid("a header holds escapes that are not UTF-8") from None

@@ -53,7 +53,7 @@ class AddressArgument(click.ParamType[FileAddress, object]):
 
     def convert(
         self,
-        value: str | FileAddress,
+        value: object,
         param: click.Parameter | None,
         ctx: click.Context | None,
     ) -> FileAddress:
@@ -61,7 +61,7 @@ class AddressArgument(click.ParamType[FileAddress, object]):
         if isinstance(value, FileAddress):
             return value
         try:
-            place = parse_place(value)
+            place = parse_place(str(value))
         except Invalid as error:
             self.fail(error.message, param, ctx)
         if isinstance(place, Path):
@@ -79,13 +79,13 @@ class PlaceArgument(click.ParamType[Place, object]):
     name = "place"
 
     def convert(
-        self, value: str | Place, param: click.Parameter | None, ctx: click.Context | None
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> Place:
         """Returns the place."""
-        if not isinstance(value, str):
+        if isinstance(value, FileAddress | Path):
             return value
         try:
-            return parse_place(value)
+            return parse_place(str(value))
         except Invalid as error:
             self.fail(error.message, param, ctx)
 

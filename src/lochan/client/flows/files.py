@@ -81,7 +81,7 @@ def files_path(spec: ReferenceSpec, word: str) -> str:
 
 
 def _segment(spec: ReferenceSpec) -> str:
-    return quote(spec.text(), safe="")
+    return quote(spec.text() or "@", safe="")
 
 
 def stat(request: requests.StatFileRequest) -> Flow[FileInfo]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator
 from functools import partial
+from threading import Lock
 from typing import Final
 
 from lochan.base.errors import ConditionFailed, Conflict, LochanError, RangeNotSatisfiable
@@ -27,6 +28,8 @@ _HARMLESS: Final = (
     (b"cache-control", b"private, no-cache"),
 )
 
+_NO_PARTS: Final[tuple[bytes, ...]] = ()
+
 # How often a file may be replaced between two looks at it.
 _LOOKS_MAX: Final = 4
 
@@ -41,7 +44,8 @@ async def get_file(exchange: Exchange) -> Response:
     if isinstance(opened, Response):
         return opened
     stream, first, chosen = opened
-    parts = ResponseStream(_parts(exchange, stream, first), chosen.length, closed=stream.close)
+    reader = _Reader(stream)
+    parts = ResponseStream(_parts(exchange, reader, first), chosen.length, closed=reader.close)
     return _answer(stream.info, chosen, parts)
 
 
@@ -104,16 +108,44 @@ def _first(stream: FileStream) -> bytes:
         raise
 
 
-async def _parts(
-    exchange: Exchange, stream: FileStream, first: bytes
-) -> AsyncGenerator[bytes, None]:
+class _Reader:
+    """A stream that one thread reads; the loop may close it meanwhile, if the client has left.
+
+    A stream belongs to one thread at a time: if one is reading, that one closes it afterwards.
+    """
+
+    def __init__(self, stream: FileStream) -> None:
+        self._stream = stream
+        self._pieces: Iterator[bytes] = iter(stream)
+        self._lock = Lock()
+        self._is_closed = False
+        self.length = stream.end - stream.start
+
+    def read(self) -> bytes:
+        """Returns the next piece; empty if the stream was closed."""
+        with self._lock:
+            piece = b"" if self._is_closed else next(self._pieces, b"")
+        if self._is_closed:
+            self.close()
+        return piece
+
+    def close(self) -> None:
+        """Closes the stream, without waiting for a thread that reads it."""
+        self._is_closed = True
+        if self._lock.acquire(blocking=False):
+            try:
+                self._stream.close()
+            finally:
+                self._lock.release()
+
+
+async def _parts(exchange: Exchange, reader: _Reader, first: bytes) -> AsyncGenerator[bytes, None]:
     """Yields the pieces of a file, each read in a thread."""
-    left = stream.end - stream.start - len(first)
+    left = reader.length - len(first)
     if first:
         yield first
-    pieces: Iterator[bytes] = iter(stream)
     while left > 0:
-        piece: bytes = await exchange.run(partial(next, pieces, b""))
+        piece: bytes = await exchange.run(reader.read)
         if not piece:
             return
         left -= len(piece)
@@ -121,8 +153,8 @@ async def _parts(
 
 
 async def _nothing() -> AsyncGenerator[bytes, None]:
-    return
-    yield b""
+    for part in _NO_PARTS:
+        yield part
 
 
 def _answer(info: FileInfo, chosen: ByteSelection, parts: ResponseStream | None) -> Response:

@@ -10,7 +10,13 @@ from lochan.faces.calls import write_call
 from lochan.model.files import FileMetadata, WriteCondition
 from lochan.model.specs import ReferenceSpec, parse_name, parse_path
 from lochan.transport.exchange import Exchange
-from lochan.wire.file_headers import METADATA, read_condition
+from lochan.wire.file_headers import (
+    CONTENT_TYPE,
+    IF_MATCH,
+    IF_SHA256,
+    METADATA,
+    read_condition,
+)
 from lochan.wire.files import ConditionIn
 
 SIZE: Final = "lochan-size"
@@ -24,7 +30,9 @@ _OF_UPLOADS: Final = (
     "content-digest",
     "if-match",
     "if-none-match",
-    "lochan-if-sha256",
+    IF_SHA256,
+    IF_MATCH,
+    CONTENT_TYPE,
     METADATA,
     SIZE,
 )

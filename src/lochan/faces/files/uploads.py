@@ -9,9 +9,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import partial
-from typing import Final
+from threading import Lock
+from typing import Final, TypeVar
 
 from lochan.base.errors import Invalid, LochanError
 from lochan.base.limits.client import UPLOAD_PIECE_BYTES
@@ -23,6 +24,8 @@ from lochan.transport.body_streams import BodyStream
 from lochan.transport.exchange import Exchange, Response
 from lochan.wire.file_headers import read_properties
 from lochan.wire.files import file_out
+
+_Result = TypeVar("_Result")
 
 _DIGITS_MAX: Final = 15
 
@@ -56,14 +59,21 @@ def _begin(exchange: Exchange, size: int | None) -> StagedUpload:
 
 async def _receive(exchange: Exchange, upload: StagedUpload, body: BodyStream) -> FileInfo:
     """Writes a body as it comes; whatever interrupts it, the upload is given up."""
+    # An upload belongs to one thread at a time; one that is given up may still be written.
+    lock = Lock()
     try:
         async for pieces in _joined(body):
-            await exchange.run(partial(_write, upload, pieces))
-        info: FileInfo = await exchange.run(upload.finish)
+            await exchange.run(partial(_locked, lock, partial(_write, upload, pieces)))
+        info: FileInfo = await exchange.run(partial(_locked, lock, upload.finish))
     except BaseException:
-        await _give_up(exchange, upload)
+        await _give_up(exchange, partial(_locked, lock, upload.abort))
         raise
     return info
+
+
+def _locked(lock: Lock, work: Callable[[], _Result]) -> _Result:
+    with lock:
+        return work()
 
 
 async def _joined(body: BodyStream) -> AsyncIterator[list[bytes]]:
@@ -91,10 +101,10 @@ def _finish(upload: StagedUpload, pieces: list[bytes]) -> FileInfo:
         return upload.finish()
 
 
-async def _give_up(exchange: Exchange, upload: StagedUpload) -> None:
+async def _give_up(exchange: Exchange, abort: Callable[[], None]) -> None:
     """Removes what was written; what is left if that fails, the sweep of uploads removes."""
     try:
-        await exchange.run(upload.abort)
+        await exchange.run(abort)
     except LochanError:
         return
 

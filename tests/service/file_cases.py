@@ -1,0 +1,115 @@
+"""Which decisions the use cases on files need, for `test_authorisation.py`; holds no test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from lochan.access.policy import Action, Call
+from lochan.model.commits import CommitMeta
+from lochan.model.files import ImportSource, WriteCondition
+from lochan.model.specs import parse_spec
+from lochan.service.file_places import FileSupport
+from lochan.service.repository import Repository
+from tests.service.bench import ME
+
+Decision = tuple[Action, str | None, bool]
+
+
+class Case(msgspec.Struct, frozen=True):
+    """`optional` is what the answer leaves out, or None if the case does not say."""
+
+    run: Callable[[Repository, Call], Any]
+    decisions: Sequence[Decision]
+    optional: Sequence[Decision] | None = None
+
+
+A = Action
+MAIN, SIDE = parse_spec("main"), parse_spec("side")
+META = CommitMeta(message="m")
+READ_MAIN = (A.READ_CONTENT, "main", True)
+READ_SIDE = (A.READ_CONTENT, "side", True)
+ENTRIES_MAIN = (A.READ_ENTRIES, "main", True)
+LOG_MAIN = (A.READ_LOG, "main", True)
+COMMIT = (A.COMMIT, "main", True)
+COMMIT_BY_NAME = (A.COMMIT, "main", False)
+WRITE = (A.WRITE_CONTENT, "main", True)
+
+
+def upload(one: Repository, call: Call) -> Any:
+    with one.uploads.begin(call, "main", "f/c") as begun:
+        begun.write(b"c")
+        return begun.finish()
+
+
+class Lake:
+    """The files of all tests here: a directory that is imported, one for blocks."""
+
+    url = ""
+    support = FileSupport()
+
+
+LAKE = Lake()
+
+
+def reserved(one: Repository) -> str:
+    """A token, reserved by a server without a policy."""
+    return Repository(one.context, files=LAKE.support).addresses.reserve(ME, "main", "f/c").token
+
+
+FILE_CASES = {
+    "files.stat": Case(lambda one, call: one.files.stat(call, MAIN, "f/a"), [READ_MAIN]),
+    "files.open": Case(lambda one, call: one.files.open(call, MAIN, "f/a").read(), [READ_MAIN]),
+    "files.presign": Case(lambda one, call: one.files.presign(call, MAIN, "f/b"), [READ_MAIN]),
+    "files.copy": Case(
+        lambda one, call: one.files.copy(call, "main", "f/c", SIDE, "f/a"), [WRITE, READ_SIDE]
+    ),
+    "files.update": Case(
+        lambda one, call: one.files.update(call, "main", "f/a", content_type="x"),
+        [WRITE, READ_MAIN],
+    ),
+    "files.delete": Case(
+        lambda one, call: one.files.delete(call, "main", "f/a", WriteCondition(if_match="*")),
+        [(A.DELETE_CONTENT, "main", True), READ_MAIN],
+    ),
+    "files.delete_many": Case(
+        lambda one, call: one.files.delete_many(call, "main", ["f/a"]),
+        [(A.DELETE_CONTENT, "main", True)],
+    ),
+    "uploads.begin": Case(upload, [WRITE, WRITE]),
+    "addresses.reserve": Case(
+        lambda one, call: one.addresses.reserve(call, "main", "f/c"), [WRITE]
+    ),
+    "addresses.link": Case(
+        lambda one, call: one.addresses.link(call, "main", "f/c", reserved(one)), [WRITE]
+    ),
+    "file_listings.list": Case(
+        lambda one, call: one.file_listings.list(call, MAIN), [ENTRIES_MAIN]
+    ),
+    "file_listings.uncommitted": Case(
+        lambda one, call: one.file_listings.uncommitted(call, "main"), [ENTRIES_MAIN]
+    ),
+    "file_history.diff": Case(
+        lambda one, call: one.file_history.diff(call, MAIN, SIDE),
+        [ENTRIES_MAIN, (A.READ_ENTRIES, "side", True)],
+    ),
+    "file_history.log": Case(
+        lambda one, call: one.file_history.log(call, MAIN, paths=["f/a"]), [LOG_MAIN]
+    ),
+    "resets.reset": Case(
+        lambda one, call: one.resets.reset(call, "main", path="f/a"),
+        [WRITE, (A.DELETE_CONTENT, "main", True)],
+    ),
+    "resets.hard_reset": Case(
+        lambda one, call: one.resets.hard_reset(call, "side", MAIN),
+        [(A.ASSIGN_REFERENCE, "side", False), READ_MAIN, (A.ASSIGN_REFERENCE, "side", True)],
+    ),
+    "imports.import_files": Case(
+        lambda one, call: one.imports.import_files(
+            call, "main", [ImportSource(LAKE.url, "in/")], META
+        ),
+        [COMMIT_BY_NAME, (A.IMPORT_FILES, "main", True), COMMIT],
+    ),
+}
