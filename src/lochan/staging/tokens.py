@@ -1,8 +1,8 @@
 """Staging tokens: registered before they are used, set in the row of their branch, never reused.
 
 A token is registered by a row (`StagingTokenRow`), by which a sweep finds its partition whatever
-becomes of the branch. Then a compare-and-swap of the branch's row makes it the staging token: the first
-staged write of an incarnation does so, and every seal. The steps, and what a crash after each
+becomes of the branch. Then a compare-and-swap of the branch's row makes it the staging token: the
+first staged write of an incarnation does so, and every seal. The steps, and what a crash after each
 leaves:
 
 1. register the token. (A crash leaves a registered token without records, which is swept.)
