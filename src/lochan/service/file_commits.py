@@ -93,7 +93,12 @@ class DecidedProposal:
 
     def plan(self, head: Head) -> Sequence[Plan]:
         """Decides, then plans."""
+        self._decide(head)
+        head.check_again(self._decide)
+        return self._proposal.plan(head)
+
+    def _decide(self, head: Head) -> bool:
         self._target.check_head(head)
         if self._expected is not None:
             check_stands_on(head, self._expected)
-        return self._proposal.plan(head)
+        return True

@@ -172,12 +172,18 @@ class ImportProposal:
         }
         removed = [key for key in current if key not in self._elements]
         self._target.check_commit(head, puts, removed, ())
+        head.check_again(self._may_commit)
         operations = [Operation(key, element) for key, element in puts.items()]
         operations += [Operation(key, None) for key in removed]
         if not operations:
             return []
         operations.sort(key=lambda one: one.key)
         return [CommitPlan(operations, self._message, self._headers, self._hidden)]
+
+    def _may_commit(self, head: Head) -> bool:
+        """Decides on a later head; on the keys it was decided, and they are the same there."""
+        self._target.check_head(head)
+        return True
 
     def _present(self, head: Head) -> Iterator[tuple[bytes, bytes]]:
         """Yields what the prefixes hold now."""
