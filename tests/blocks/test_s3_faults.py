@@ -70,7 +70,7 @@ def test_an_upload_cut_at_any_byte_is_whole_or_not_there(place, wire, size, way)
     total = wire.passed(way)
     place.delete(first.address)
     stored = []
-    for after in cuts(total, counted(3, 40)):
+    for after in cuts(total, counted(2, 40)):
         wire.plan(WireFault.CUT, way, after)
         # Refused is what is not retried, such as the beginning of a multipart upload.
         with suppress(Unavailable, Exhausted):

@@ -1,4 +1,4 @@
-"""Connections of boto3 that notice an answer that was cut, and that a forked child gives up.
+"""Connections of botocore that notice an answer that was cut, and that a forked child gives up.
 
 http.client takes an answer that ends within its headers for a whole one, and botocore does not
 compare the length of a body with what the headers state. A listing would then look empty, and a
@@ -24,7 +24,7 @@ _CUT: Final = "the answer ended within its headers"
 
 
 def check_answers(client: Any) -> None:
-    """Lets a new client of boto3 use the connections of this module."""
+    """Lets a new client of botocore use the connections of this module."""
     # botocore has no setting for it. Pools for proxies are made with the same table.
     session = client._endpoint.http_session  # noqa: SLF001
     pools = session._pool_classes_by_scheme  # noqa: SLF001
