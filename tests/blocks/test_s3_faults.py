@@ -278,7 +278,8 @@ def test_a_swept_multipart_upload_is_gone_for_its_writer(object_store):
     [
         "s3:", "s3://", "s3://B/x", "s3://user:secret@bucket/x", "s3:bucket/x", "s3://bucket?x=1",
         "s3://bucket?endpoint=ftp://x", "s3://bucket?endpoint=http://a:b@host",
-        "s3://bucket?region=", "s3://bucket?connections=0", "s3://bucket?connections=x", "s3://bucket?path_style=maybe",
+        "s3://bucket?region=", "s3://bucket?connections=0", "s3://bucket?connections=x",
+        "s3://bucket?path_style=maybe",
         "s3://bucket?region=a&region=b",
     ],
 )  # fmt: skip
