@@ -8,6 +8,7 @@ from contextlib import suppress
 
 import pytest
 
+from lochan.assembly.blocks import open_blocks
 from lochan.base.errors import Unavailable, Unknown
 from lochan.base.limits.blocks import PART_BYTES_MIN
 from lochan.staging.block_store import BlockStore
@@ -130,4 +131,13 @@ def test_a_child_keeps_no_socket_of_its_parent(object_store):
     assert ForkedChild(work).result() == []
     assert b"".join([*pieces, *reader]) == content
     assert place.find(block.address) is not None
+    place.close()
+
+
+def test_a_profile_that_does_not_exist_is_an_error_of_ours():
+    place = open_blocks("s3://bucket/x?profile=there-is-none")
+    with pytest.raises(Unavailable, match="there-is-none"):
+        store_block(place, b"bytes")
+    with pytest.raises(Unavailable, match="there-is-none"):
+        place.presign_put(60)
     place.close()

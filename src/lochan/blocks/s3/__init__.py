@@ -13,6 +13,6 @@ from lochan.staging.block_store import BlockStore, PlaceOptions
 
 def open_place(url: StoreUrl, options: PlaceOptions) -> BlockStore:
     """Opens a prefix of a bucket; the bucket must exist, which the first request finds out."""
-    if find_spec("boto3") is None:
-        raise InvalidUrl("places on S3 need boto3, which is not installed: install lochan[s3]")
+    if find_spec("botocore") is None:
+        raise InvalidUrl("places on S3 need botocore, which is not installed: install lochan[s3]")
     return S3Blocks(read_address(url), options)

@@ -1,6 +1,6 @@
 """The connection to S3: a bounded number of requests at a time, time-outs, retries, errors.
 
-boto3 is imported when the first request is sent, so that all other places work without it. Two
+botocore is imported when the first request is sent, so that all other places work without it. Two
 clients differ in one thing: requests that may be repeated without a second effect are retried,
 those that may not (`once`) are sent a single time.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from threading import BoundedSemaphore, Lock
 from typing import Any, Final
 
@@ -25,13 +26,21 @@ from lochan.blocks.s3.failures import error_code, no_answer, refusal
 from lochan.process import after_fork, never_destroy
 
 Answer = dict[str, Any]
-"""What boto3 makes of an answer."""
+"""What botocore makes of an answer."""
 
 _NONE: Final[frozenset[str]] = frozenset()
 
 
+@cache
+def _descriptions() -> Any:
+    """Returns botocore's description of S3, which is read once: that takes long."""
+    from botocore.loaders import create_loader
+
+    return create_loader()
+
+
 class S3Client:
-    """Sends requests; the only owner of boto3's clients."""
+    """Sends requests; the only owner of botocore's clients."""
 
     def __init__(self, address: S3Address, access_key: str, secret_key: Secret | None) -> None:
         self._address = address
@@ -83,9 +92,9 @@ class S3Client:
         from botocore.exceptions import BotoCoreError, ClientError
         from botocore.parsers import ResponseParserError
 
-        client = self._client(once)
         try:
-            answer: Answer = getattr(client, operation)(**arguments)
+            # A profile that does not exist is noticed here.
+            answer: Answer = getattr(self._client(once), operation)(**arguments)
         except ClientError as error:
             if error_code(error.response) in absent:
                 return None
@@ -147,8 +156,8 @@ class S3Client:
         return client
 
     def _build(self, once: bool) -> Any:
-        from boto3.session import Session
         from botocore.config import Config
+        from botocore.session import Session
 
         from lochan.blocks.s3.connections import check_answers
 
@@ -167,12 +176,15 @@ class S3Client:
             user_agent_extra="lochan",
         )
         secret = None if self._secret_key is None else self._secret_key.reveal()
-        session = Session(
+        session = Session(profile=address.profile)
+        session.register_component("data_loader", _descriptions())
+        client = session.create_client(
+            "s3",
+            region_name=address.region,
+            endpoint_url=address.endpoint,
             aws_access_key_id=self._access_key or None,
             aws_secret_access_key=secret,
-            region_name=address.region,
-            profile_name=address.profile,
+            config=config,
         )
-        client = session.client("s3", endpoint_url=address.endpoint, config=config)
         check_answers(client)
         return client

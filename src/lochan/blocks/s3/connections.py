@@ -1,22 +1,16 @@
-"""Connections of boto3 that notice an answer that was cut, and that a forked child gives up.
+"""Connections of botocore that notice an answer that was cut, and that a forked child gives up.
 
 http.client takes an answer that ends within its headers for a whole one, and botocore does not
 compare the length of a body with what the headers state. A listing would then look empty, and a
-length or an ETag could miss its last digits. Here both are a lost connection: repeated where that is
-harmless, else an error. Only this module knows botocore's inside; loading it loads botocore.
+length or an ETag could miss its last digits. Here both are a lost connection: repeated where that
+is harmless, else an error. Only this module knows botocore's inside.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from http.client import HTTPResponse, RemoteDisconnected
 from typing import IO, Any, Final
-
-from botocore.awsrequest import (
-    AWSHTTPConnection,
-    AWSHTTPConnectionPool,
-    AWSHTTPSConnection,
-    AWSHTTPSConnectionPool,
-)
 
 from lochan.process import Descriptor, after_fork
 
@@ -24,10 +18,25 @@ _CUT: Final = "the answer ended within its headers"
 
 
 def check_answers(client: Any) -> None:
-    """Lets a new client of boto3 use the connections of this module."""
-    # Pools for proxies are made with the same table.
-    pools = client._endpoint.http_session._pool_classes_by_scheme
-    pools.update(http=_PlainPool, https=_TlsPool)
+    """Lets a new client of botocore use the connections of this module."""
+    # botocore has no setting for it. Pools for proxies are made with the same table.
+    session = client._endpoint.http_session  # noqa: SLF001
+    session._pool_classes_by_scheme.update(_pools())  # noqa: SLF001
+
+
+@cache
+def _pools() -> dict[str, type]:
+    """Returns botocore's pools of connections, each with the checks of this module."""
+    from botocore import awsrequest
+
+    made: dict[str, type] = {}
+    for scheme, connection, pool in (
+        ("http", awsrequest.AWSHTTPConnection, awsrequest.AWSHTTPConnectionPool),
+        ("https", awsrequest.AWSHTTPSConnection, awsrequest.AWSHTTPSConnectionPool),
+    ):
+        checked = type(connection.__name__, (_CheckedConnection, connection), {})
+        made[scheme] = type(pool.__name__, (_CheckedPool, pool), {"ConnectionCls": checked})
+    return made
 
 
 class _HeaderLines:
@@ -87,23 +96,10 @@ class _CheckedConnection:
             pass
 
 
-class _PlainConnection(_CheckedConnection, AWSHTTPConnection):  # type: ignore[misc]
-    pass
-
-
-class _TlsConnection(_CheckedConnection, AWSHTTPSConnection):  # type: ignore[misc]
-    pass
-
-
-class _PlainPool(AWSHTTPConnectionPool):  # type: ignore[misc]
-    ConnectionCls = _PlainConnection
+class _CheckedPool:
+    """What pools of plain and of encrypted connections have in common."""
 
     def urlopen(self, *arguments: Any, **options: Any) -> Any:
-        return super().urlopen(*arguments, **(options | {"enforce_content_length": True}))
-
-
-class _TlsPool(AWSHTTPSConnectionPool):  # type: ignore[misc]
-    ConnectionCls = _TlsConnection
-
-    def urlopen(self, *arguments: Any, **options: Any) -> Any:
-        return super().urlopen(*arguments, **(options | {"enforce_content_length": True}))
+        """Sends a request; the body of its answer must have the stated length."""
+        options["enforce_content_length"] = True
+        return super().urlopen(*arguments, **options)  # type: ignore[misc]
