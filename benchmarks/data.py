@@ -62,9 +62,9 @@ class Files:
             items[bytes(key)] = encode_file(
                 FileEntry(
                     f"objects/{pick.randbytes(16).hex()}",
-                    pick.randbytes(16).hex(),
                     pick.randrange(1 << 30),
                     1_700_000_000_000_000 + number,
+                    etag=pick.randbytes(16).hex(),
                 )
             )
         return sorted(items.items())

@@ -9,7 +9,7 @@ import pytest
 from tests.spark.object_store import MISSING, ObjectStore, find_weed
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def object_store() -> Iterator[ObjectStore]:
     program = find_weed()
     if program is None:
@@ -20,4 +20,6 @@ def object_store() -> Iterator[ObjectStore]:
         store.bucket("lake")
         yield store
     finally:
+        # Nothing of it is needed any more, so it need not end in order, which takes seconds.
+        store.crash()
         store.stop()

@@ -12,11 +12,13 @@ from tests.spark.object_store import SECRET, USER, ObjectStore
 _NUMBERS = count()
 
 
-def open_s3(port: int, prefix: str = "", *imports: str, more: str = "") -> BlockStore:
+def open_s3(
+    port: int, prefix: str = "", *imports: str, more: str = "", bucket: str = "blocks"
+) -> BlockStore:
     """Opens a prefix that no other test uses, through this port of the machine."""
     prefix = prefix or f"place/{next(_NUMBERS)}"
     return open_blocks(
-        f"s3://blocks/{prefix}?endpoint=http://127.0.0.1:{port}{more}",
+        f"s3://{bucket}/{prefix}?endpoint=http://127.0.0.1:{port}{more}",
         imports=imports,
         access_key=USER,
         secret_key=Secret(SECRET),

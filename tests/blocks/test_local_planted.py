@@ -101,6 +101,9 @@ def test_a_block_that_would_go_through_a_planted_link_is_refused(root, outside):
         def random_bytes(self, count: int) -> bytes:
             return bytes.fromhex(SHELF + REST)
 
+        def between(self, low: float, high: float) -> float:
+            return low
+
     place = open_blocks(root, random=Chosen())
     (root / "objects" / SHELF).symlink_to(outside)
     with pytest.raises(LochanError):

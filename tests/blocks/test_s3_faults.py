@@ -134,7 +134,7 @@ def test_a_server_that_restarts_in_the_middle(object_store, monkeypatch):
     part = store_part(place, multipart, 1, b"bytes")
     reader = place.read(before.address, 0, before.size, size=before.size)
     read = [next(reader)]
-    object_store.end()
+    object_store.crash()
     for call in (
         lambda: place.find(before.address),
         lambda: list(place.iterate()),
@@ -173,8 +173,7 @@ def test_an_upload_that_is_aborted_without_a_server_leaves_only_what_the_sweep_f
 
 
 def test_a_missing_bucket_is_an_error_and_not_an_empty_place(object_store):
-    place = open_s3(object_store.port)
-    place._objects.bucket = "there-is-none"
+    place = open_s3(object_store.port, bucket="there-is-none")
     for call in (
         lambda: place.find(ABSENT_ADDRESS),
         lambda: place.read(ABSENT_ADDRESS, 0, 0, size=0),
@@ -236,6 +235,7 @@ def test_signed_urls_read_any_block_and_write_each_address_once(object_store):
     place = open_s3(object_store.port)
     block = store_block(place, b"bytes")
     url = place.presign_get(block.address, 60)
+    assert url is not None
     assert urllib.request.urlopen(url).read() == b"bytes"
     put = place.presign_put(60)
     assert put is not None
@@ -277,8 +277,8 @@ def test_a_swept_multipart_upload_is_gone_for_its_writer(object_store):
     "url",
     [
         "s3:", "s3://", "s3://B/x", "s3://user:secret@bucket/x", "s3:bucket/x", "s3://bucket?x=1",
-        "s3://bucket?endpoint=ftp://x", "s3://bucket?endpoint=http://a:b@host", "s3://bucket?region=",
-        "s3://bucket?connections=0", "s3://bucket?connections=x", "s3://bucket?path_style=maybe",
+        "s3://bucket?endpoint=ftp://x", "s3://bucket?endpoint=http://a:b@host",
+        "s3://bucket?region=", "s3://bucket?connections=0", "s3://bucket?connections=x", "s3://bucket?path_style=maybe",
         "s3://bucket?region=a&region=b",
     ],
 )  # fmt: skip

@@ -156,6 +156,7 @@ def test_files_are_the_same_by_size_sha_256_metadata_and_type():
     hashed = msgspec.structs.replace(FILE, sha256=bytes(range(32)))
     for entry, counts in ((hashed, False), (FILE, True)):
         one = encode_file(entry)
+        change: dict[str, object]
         for change in ({"modified_us": 9}, {"operation": bytes(16)}):
             assert same_file(one, encode_file(msgspec.structs.replace(entry, **change)))
         for change in ({"address": "b"}, {"etag": "b"}):

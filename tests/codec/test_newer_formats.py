@@ -53,7 +53,7 @@ from lochan.codec.rows import (
     ReferenceRow,
     RepositoryRow,
     SettingsRow,
-    TokenRow,
+    StagingTokenRow,
     decode_reference_element,
     encode_reference_element,
 )
@@ -102,8 +102,8 @@ ROWS: dict[type[object], tuple[bytes, Decode]] = {
         encode_row(SettingsRow(1, bytes(16))),
         SETTINGS_FORM.decode,
     ),
-    TokenRow: (
-        encode_row(TokenRow(1, bytes(16), "main", 1, 5)),
+    StagingTokenRow: (
+        encode_row(StagingTokenRow(1, bytes(16), "main", 1, 5)),
         TOKEN_FORM.decode,
     ),
     Claim: (

@@ -38,7 +38,7 @@ from lochan.codec.rows import (
     ReferenceRow,
     RepositoryRow,
     SettingsRow,
-    TokenRow,
+    StagingTokenRow,
     decode_reference_element,
     encode_reference_element,
 )
@@ -128,7 +128,7 @@ DESCRIPTION = Description(1, "repo", "main", TIME_US, bytes(16), FORWARD, b"\x07
 DESCRIPTION_HEX = (
     "98 01 a47265706f a46d61696e" + TIME_HEX + "c410" + "00" * 16 + FORWARD_HEX + "c40107 a0"
 )
-TOKEN = TokenRow(1, bytes(range(16)), "main", 129, TIME_US, 5)
+TOKEN = StagingTokenRow(1, bytes(range(16)), "main", 129, TIME_US, 5)
 TOKEN_HEX = "96 01 c410" + bytes(range(16)).hex() + "a46d61696e cc81" + TIME_HEX + "05"
 CLAIM = Claim(1, FORWARD, b"\x01", "commit", "main", "side", 3, 4, 5, bytes(16), TIME_US, b"\x09")
 CLAIM_HEX = (

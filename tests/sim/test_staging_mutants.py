@@ -16,7 +16,7 @@ from lochan.persist.references import References
 from lochan.staging import sweeper, writer
 from lochan.staging.branch_rows import BranchRows, _Read
 from lochan.staging.committer import FileCommit, FileCommitter
-from lochan.staging.listing import Listings, ListingRange
+from lochan.staging.listing import ListingRange, Listings
 from lochan.staging.reader import BranchReader
 from lochan.staging.tokens import TokenRows
 from tests.sim.mutants import find_violation

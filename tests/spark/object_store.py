@@ -106,6 +106,11 @@ class ObjectStore:
             self.process.kill()
             self.process.wait()
 
+    def crash(self) -> None:
+        """Kills it and keeps its files."""
+        self.process.kill()
+        self.process.wait()
+
     def stop(self) -> None:
         """Ends it and removes its files."""
         self.end()

@@ -1,4 +1,4 @@
-"""Rows of branches: from memory for a moment, by shared reads; and what a write costs and reports."""
+"""Rows of branches: from memory for a moment, by shared reads; what a write costs and reports."""
 
 from __future__ import annotations
 
@@ -21,7 +21,12 @@ from tests.staging.workbench import MAIN, SIDE, StagingBench, entry_of
 def test_a_row_is_used_from_memory_for_a_moment():
     bench = StagingBench()
     reads = []
-    rows = BranchRows(lambda name: reads.append(name) or bench.names.find(name), bench.clock, Lock)
+
+    def find(name):
+        reads.append(name)
+        return bench.names.find(name)
+
+    rows = BranchRows(find, bench.clock, Lock)
     assert rows.load(MAIN).fresh
     for _ in range(5):
         assert not rows.load(MAIN).fresh
@@ -152,7 +157,6 @@ def test_a_conditional_put_beside_a_commit_recognises_its_own_file(publish):
                 bench.publisher.publish([commit])
         if call.operation == "set_if" and call.key == file_key("a") and not done:
             done.append("put")
-        return None
 
     server = bench.other(FaultyStore(bench.store, OnCalls(choose)))
     server.staging.writer.put(MAIN, file_key("a"), entry_of("one"), IfAbsent())

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import sha256
 from threading import Lock
+from typing import Any
 
-from lochan.base.ids import ObjId
+from lochan.base.ids import ObjId, StagingToken
 from lochan.base.keys import Key, file_key, table_key
 from lochan.base.names import RefName
 from lochan.codec.elements import pack_table
@@ -50,7 +51,9 @@ class StagingBench(Bench):
         entry = self.staging.reader.find(branch, file_key(path))
         return None if entry is None else entry.address
 
-    def commit_files(self, message: str = "files", branch: RefName = MAIN, **more: object):
+    def commit_files(
+        self, message: str = "files", branch: RefName = MAIN, **more: Any
+    ) -> Published:
         publisher = self.publisher if branch == MAIN else Publisher(self.context, branch)
         return self.staging.committer.commit(publisher, branch, CommitTexts(message), **more)
 
@@ -70,7 +73,7 @@ class StagingBench(Bench):
         page = self.token_rows.scan(b"", 1_000)
         assert page.next_start is None
         tokens = [found.row.token for found in page.rows]
-        return {token: len(list(self.records.iterate(token))) for token in tokens}
+        return {token: len(list(self.records.iterate(StagingToken(token)))) for token in tokens}
 
 
 class TablePut:
@@ -87,7 +90,7 @@ class TablePut:
         return [CommitPlan([self.operation], "table")]
 
 
-def entry_of(content: str, **more: object) -> FileEntry:
+def entry_of(content: str, **more: Any) -> FileEntry:
     """The entry of a file: its content is its address, so that tests can read it."""
     digest = sha256(content.encode()).digest()
     return FileEntry(content, len(content), 1, digest, etag=f"etag-{content}", **more)

@@ -133,7 +133,7 @@ class SettingsRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """What that writer replaced, empty if that type was never set: its answer."""
 
 
-class TokenRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
+class StagingTokenRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A staging token: which branch it was made for, when, and when its records were dropped.
 
     It is written before the token is used, so that every partition of staged records is found.
@@ -153,7 +153,7 @@ REPOSITORY_FORM: Final = RowForm(RepositoryRow, "entry in the list of repositori
 SETTINGS_FORM: Final = RowForm(SettingsRow, "row of settings")
 DESCRIPTION_FORM: Final = RowForm(Description, "description of a repository")
 MOVE_FORM: Final = RowForm(MoveRow, "move of a reference")
-TOKEN_FORM: Final = RowForm(TokenRow, "staging token")
+TOKEN_FORM: Final = RowForm(StagingTokenRow, "staging token")
 
 _decode_element: Final = msgspec.msgpack.Decoder(ReferenceElement).decode
 

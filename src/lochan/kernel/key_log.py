@@ -117,9 +117,10 @@ def iterate_changing(
     context: RepositoryContext, start: ObjId, wanted: SearchedKeys
 ) -> Iterator[tuple[ObjId, CommitView | None]]:
     """Yields each commit of a line, newest first; with its view if it changed one of the keys."""
+    touches_none, has_ranges = frozenset(wanted.keys).isdisjoint, bool(wanted.ranges)
     for obj_id, found in context.key_lines.iterate(start):
         own = found.own
-        if own is not None and not wanted.candidates(own):
+        if own is not None and touches_none(own) and not (has_ranges and wanted.candidates(own)):
             yield obj_id, None
             continue
         view = context.views.load(obj_id)

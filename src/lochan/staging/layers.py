@@ -28,7 +28,7 @@ _READ_FIRST: Final = 32
 _READ_MAX: Final = 1_024
 
 
-class Source:
+class RecordSource:
     """One ordered source of items."""
 
     def __init__(self, read: ReadItems, start: bytes) -> None:
@@ -66,7 +66,7 @@ class Source:
 class Layers:
     """Sources that hide each other, the first one all others."""
 
-    def __init__(self, sources: Sequence[Source]) -> None:
+    def __init__(self, sources: Sequence[RecordSource]) -> None:
         self._sources = sources
 
     def next(self) -> tuple[bytes, bytes] | None:
@@ -103,21 +103,21 @@ class Layers:
 
 def token_source(
     records: StagedRecords, token: StagingToken, start: bytes, end: bytes | None
-) -> Source:
+) -> RecordSource:
     """Returns the records of a token as a source."""
 
     def read(first: bytes, limit: int) -> tuple[Items, bytes | None]:
         page = records.scan(token, first, end, limit)
         return [(entry.key, entry.value) for entry in page.entries], page.next_start
 
-    return Source(read, start)
+    return RecordSource(read, start)
 
 
-def index_source(nodes: NodeSource, index: Index, start: bytes, end: bytes | None) -> Source:
+def index_source(nodes: NodeSource, index: Index, start: bytes, end: bytes | None) -> RecordSource:
     """Returns the elements of an index as a source."""
 
     def read(first: bytes, limit: int) -> tuple[Items, bytes | None]:
         items = read_page(nodes, index, first, end, limit)
         return items, items[-1][0] + b"\0" if len(items) == limit else None
 
-    return Source(read, start)
+    return RecordSource(read, start)

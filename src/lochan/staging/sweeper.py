@@ -28,7 +28,7 @@ from lochan.base.ids import StagingToken
 from lochan.base.limits.requests import PAGE_ENTRIES_MAX
 from lochan.base.limits.staging import TOKEN_DROP_INTERVAL_S
 from lochan.base.names import RefName
-from lochan.codec.rows import ReferenceRow, TokenRow
+from lochan.codec.rows import ReferenceRow, StagingTokenRow
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.moves import rewritten
 from lochan.kernel.purge import Purged, Skipped, Swept
@@ -76,14 +76,14 @@ def sweep_tokens_page(context: RepositoryContext, start: bytes, limit: int) -> S
     return Swept(Purged(looked_at, removed, kept, skipped=tuple(skipped)), page.next_start)
 
 
-def is_alive(token: TokenRow, branch: ReferenceRow | None) -> bool:
+def is_alive(token: StagingTokenRow, branch: ReferenceRow | None) -> bool:
     """Step 1: whether the row of a branch has a token."""
     if branch is None or branch.deleted or branch.incarnation != token.incarnation:
         return False
     return token.token == branch.staging_token or token.token in branch.sealed_tokens
 
 
-def _is_due(context: RepositoryContext, token: TokenRow) -> bool:
+def _is_due(context: RepositoryContext, token: StagingTokenRow) -> bool:
     """Returns whether an hour has passed since the token was registered, or dropped once."""
     return context.clock.now_us() - max(token.created_us, token.dropped_us) >= _INTERVAL_US
 
@@ -97,7 +97,7 @@ def _fence(context: RepositoryContext, branch: StampedRow | None) -> bool:
     return isinstance(context.references.update(row, branch), Won)
 
 
-def _sweep(context: RepositoryContext, found: Stamped[TokenRow]) -> bool:
+def _sweep(context: RepositoryContext, found: Stamped[StagingTokenRow]) -> bool:
     """Steps 3 and 4 for a token that is not in its row; returns whether nothing is left of it."""
     token, now_us = found.row, context.clock.now_us()
     context.staged.drop(StagingToken(token.token))

@@ -1,7 +1,7 @@
 """Staging tokens: registered before they are used, set in the row of their branch, never reused.
 
-A token is registered by a row (`TokenRow`), by which a sweep finds its partition whatever becomes
-of the branch. Then a compare-and-swap of the branch's row makes it the staging token: the first
+A token is registered by a row (`StagingTokenRow`), by which a sweep finds its partition whatever
+becomes of the branch. Then a compare-and-swap of the branch's row makes it the staging token: the first
 staged write of an incarnation does so, and every seal. The steps, and what a crash after each
 leaves:
 
@@ -28,7 +28,7 @@ from lochan.base.errors import Exhausted, NotABranch, ReferenceNotFound
 from lochan.base.ids import STAGING_TOKEN_BYTES, InstanceId, StagingToken
 from lochan.base.limits.staging import SEALED_TOKENS_MAX
 from lochan.base.names import RefName
-from lochan.codec.rows import TOKEN_FORM, ReferenceRow, TokenRow
+from lochan.codec.rows import TOKEN_FORM, ReferenceRow, StagingTokenRow
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.moves import rewritten
 from lochan.kv.store import Kind, Store, partition
@@ -42,7 +42,7 @@ _CHANGED: Final = Doubt("the branch got a new staging token", "send the request 
 _Change = Callable[[ReferenceRow], ReferenceRow | None]
 
 
-class TokenRows(RowTable[TokenRow]):
+class TokenRows(RowTable[StagingTokenRow]):
     """The registered tokens of one repository."""
 
     def __init__(self, store: Store, instance: InstanceId) -> None:
@@ -90,7 +90,7 @@ class Tokens:
         """Step 1."""
         context = self._context
         token = StagingToken(context.random.random_bytes(STAGING_TOKEN_BYTES))
-        row = TokenRow(1, token, name, incarnation, context.clock.now_us())
+        row = StagingTokenRow(1, token, name, incarnation, context.clock.now_us())
         write = self._rows.condition(row, None)
         # No other caller has this token, so there is nothing to compare with.
         context.repeat(lambda: context.store.put_many([(write.partition, write.key, write.value)]))

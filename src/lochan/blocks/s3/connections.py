@@ -2,8 +2,8 @@
 
 http.client takes an answer that ends within its headers for a whole one, and botocore does not
 compare the length of a body with what the headers state. A listing would then look empty, and a
-length or an ETag could miss its last digits. Here both are a lost connection: repeated where that is
-harmless, else an error. Only this module knows botocore's inside; loading it loads botocore.
+length or an ETag could miss its last digits. Here both are a lost connection: repeated where that
+is harmless, else an error. Only this module knows botocore's inside; loading it loads botocore.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ _CUT: Final = "the answer ended within its headers"
 
 def check_answers(client: Any) -> None:
     """Lets a new client of boto3 use the connections of this module."""
-    # Pools for proxies are made with the same table.
-    pools = client._endpoint.http_session._pool_classes_by_scheme
+    # botocore has no setting for it. Pools for proxies are made with the same table.
+    session = client._endpoint.http_session  # noqa: SLF001
+    pools = session._pool_classes_by_scheme  # noqa: SLF001
     pools.update(http=_PlainPool, https=_TlsPool)
 
 

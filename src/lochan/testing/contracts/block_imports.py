@@ -41,12 +41,12 @@ class ImportContract:
         for path in PATHS:
             foreign.put(path, path.encode())
         expected = sorted(PATHS, key=str.encode)
-        for limit in (1, 3, 1_000):
-            found = _list_all(place, foreign.prefix, limit)
+        whole = _list_all(place, foreign.prefix, 1_000)
+        for found in (whole, *(_list_all(place, foreign.prefix, limit) for limit in (1, 3))):
             paths = [each.path for each in found]
             assert sorted(paths, key=str.encode) == expected
             assert paths == expected or not self.sorted_imports
-        for each in found:
+        for each in whole:
             assert is_foreign(each.info.address)
             assert not is_own(each.info.address)
             assert each.info.size == len(each.path.encode())
