@@ -237,7 +237,7 @@ def test_a_text_means_the_same_to_both(both: tuple[Any, Any], method: str) -> No
 def test_a_path_means_the_same_to_both(both: tuple[Any, Any], method: str) -> None:
     different = {}
     for text in PATHS:
-        left, right = (outcome(one, partial(PATH_METHODS[method], text=text)) for one in both)
+        left, right = (outcome(one, partial(_called, PATH_METHODS[method], text)) for one in both)
         if differ(left, right):
             different[text] = (left, right)
     assert different == {}

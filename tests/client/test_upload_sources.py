@@ -67,7 +67,7 @@ def test_texts_and_numbers_are_refused(content):
 
 def test_pieces_that_are_no_bytes_are_refused():
     with pytest.raises(Invalid):
-        list(source_of(["text"]).open())  # type: ignore[arg-type]
+        list(source_of(["text"]).open())  # type: ignore[list-item]
 
 
 def test_a_folder_and_a_missing_file_are_refused(tmp_path):

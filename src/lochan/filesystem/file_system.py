@@ -355,7 +355,12 @@ class LochanFileSystem(AbstractFileSystem):  # type: ignore[misc]
         info = self.info(path)
         return str(info.get("sha256") or info.get("ETag") or info["name"])
 
-    def sign(self, path: str, expiration: int = 100, **_: Any) -> str:  # noqa: ARG002 - the server's
+    def sign(
+        self,
+        path: str,
+        expiration: int = 100,  # noqa: ARG002 - the server decides
+        **_: Any,
+    ) -> str:
         """Returns a URL from which anyone may read a file for some minutes."""
         address = self._address(path)
         return self.files_of(address).presign(address.spec, address.path)
