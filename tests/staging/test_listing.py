@@ -15,7 +15,8 @@ from tests.staging.workbench import MAIN, StagingBench, entry_of
 
 def listed(bench, branch=MAIN, **wanted):
     """All pages of a listing: paths and contents, common prefixes without a content."""
-    found, after = [], ""
+    found: list[tuple[str, str | None]] = []
+    after: str | None = ""
     while after is not None:
         page = bench.staging.listings.page(branch, after=after, **wanted)
         assert len(page.items) <= wanted.get("limit", 1_000)
@@ -112,7 +113,7 @@ def test_uncommitted_changes_are_what_differs_from_the_head():
     assert not bench.staging.uncommitted.is_clean(MAIN)
     first = bench.staging.uncommitted.page(MAIN, limit=1)
     assert [one.path for one in first.changes] == ["added"]
-    rest = bench.staging.uncommitted.page(MAIN, after=first.next_after)
+    rest = bench.staging.uncommitted.page(MAIN, after=first.next_after or "")
     assert [one.path for one in rest.changes] == ["changed", "removed"]
     assert [one.path for one in bench.staging.uncommitted.page(MAIN, "re").changes] == ["removed"]
 
