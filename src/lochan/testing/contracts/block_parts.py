@@ -79,6 +79,7 @@ class MultipartContract:
         upload = place.begin_multipart()
         store_part(place, upload, 1, b"first")
         second = store_part(place, upload, 1, b"second")
+        assert [part.number for part in place.list_parts(upload)] == [1]
         block = place.complete_multipart(upload, chosen(second))
         assert read_block(place, block) == b"second"
 
