@@ -18,7 +18,8 @@ from lochan.base.ids import ObjId
 from lochan.base.names import RefName, ref_name
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.history import ancestor_at, is_ancestor, merge_base
-from lochan.kernel.merge import Choices, MergeProposal
+from lochan.kernel.merge import MergeProposal
+from lochan.kernel.merge_choices import Choices
 from lochan.kernel.provenance import UNNAMED
 from lochan.kernel.publish import Published, Publisher
 from lochan.kernel.references import NewReferenceRow, ReferenceIndex

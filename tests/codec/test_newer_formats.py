@@ -16,11 +16,13 @@ import lochan.persist.claims
 from lochan.base.errors import Corrupt, NewerFormat
 from lochan.base.ids import EMPTY_ID, ContentId, ObjId
 from lochan.codec.commits import (
+    CommitLine,
     CommitObject,
     TagObject,
     UniverseIndex,
     commit_id,
     decode_commit,
+    decode_line,
     decode_tag,
     encode_commit,
     encode_tag,
@@ -116,7 +118,7 @@ ROWS: dict[type[object], tuple[bytes, Decode]] = {
     ),
 }
 # Parts of other forms, whose version covers them.
-PARTS = {Move, ReferenceElement, UniverseIndex}
+PARTS = {CommitLine, Move, ReferenceElement, UniverseIndex}
 
 
 def of_version(raw: bytes, at: int, version: int) -> bytes:
@@ -230,3 +232,11 @@ def test_a_removal_is_no_put_and_no_newer_format():
 @pytest.mark.parametrize("raw", [b"", b"\x92", b"\x92\x01", b"\xdc\x00", b"\xc0", b"\x92\xcd\x01"])
 def test_bytes_without_leading_numbers_have_none(raw):
     assert leading_numbers(raw, 2) is None
+
+
+@pytest.mark.parametrize("version", [2, 127, 128, 70_000])
+def test_a_search_refuses_a_commit_of_a_later_version(version):
+    raw, obj_id = encode_commit(COMMIT), commit_id(COMMIT)
+    assert decode_line(obj_id, raw).sequence == COMMIT.sequence
+    with pytest.raises(NewerFormat):
+        decode_line(obj_id, add_checksum(of_version(raw[:-4], 1, version)))

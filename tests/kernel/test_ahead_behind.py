@@ -10,7 +10,8 @@ from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.base.names import RefName
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.history import ahead_behind, iterate_log
-from lochan.kernel.merge import Behaviour, Choices, MergeProposal
+from lochan.kernel.merge import MergeProposal
+from lochan.kernel.merge_choices import Behaviour, Choices
 from lochan.kernel.publish import Publisher
 from tests.kernel.reading import body_of
 from tests.kernel.workbench import Wants, plan, put

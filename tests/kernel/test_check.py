@@ -16,7 +16,8 @@ from lochan.index.layers import SHAPES
 from lochan.kernel import check_findings as findings_module
 from lochan.kernel.check import Report, Severity, check_repository
 from lochan.kernel.head_moves import HeadMoves, Source
-from lochan.kernel.merge import Choices, MergeProposal
+from lochan.kernel.merge import MergeProposal
+from lochan.kernel.merge_choices import Choices
 from lochan.kernel.provenance import UNNAMED, Initiator
 from lochan.kernel.publish import Publisher
 from lochan.kernel.references import ReferenceIndex

@@ -12,7 +12,8 @@ from lochan.base.names import RefName
 from lochan.kernel import head_moves
 from lochan.kernel.head_moves import HeadMoves, Source
 from lochan.kernel.history import ahead_behind
-from lochan.kernel.merge import Behaviour, Choices, MergeProposal
+from lochan.kernel.merge import MergeProposal
+from lochan.kernel.merge_choices import Behaviour, Choices
 from lochan.kernel.provenance import UNNAMED, Initiator, read_provenance
 from lochan.kernel.publish import Publisher
 from lochan.kernel.references import NewReferenceRow

@@ -9,7 +9,8 @@ from lochan.base.ids import EMPTY_ID
 from lochan.base.keys import table_key
 from lochan.base.names import RefName
 from lochan.kernel.claims import ClaimedProposal
-from lochan.kernel.merge import Choices, MergeProposal
+from lochan.kernel.merge import MergeProposal
+from lochan.kernel.merge_choices import Choices
 from lochan.kernel.provenance import UNNAMED
 from lochan.kernel.publish import Publisher
 from lochan.kv.defaults import PlainHold

@@ -8,17 +8,8 @@ from lochan.base.errors import Invalid, KeysConflict
 from lochan.base.keys import table_key
 from lochan.kernel.changes import line_between
 from lochan.kernel.history import merge_base
-from lochan.kernel.merge import (
-    Behaviour,
-    CarryProposal,
-    Choices,
-    KeyChoice,
-    MergeConflict,
-    MergeProposal,
-    replayed,
-    reverted,
-    squashed,
-)
+from lochan.kernel.merge import CarryProposal, MergeProposal, replayed, reverted, squashed
+from lochan.kernel.merge_choices import Behaviour, Choices, KeyChoice, MergeConflict
 from tests.profile import counted
 from tests.property.merge_world import EMPTY, Content, MergeWorld
 

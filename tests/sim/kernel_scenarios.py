@@ -15,7 +15,8 @@ from lochan.kernel.build import Head
 from lochan.kernel.claims import ClaimedProposal
 from lochan.kernel.context import RepositoryContext, Tuning
 from lochan.kernel.lane import Lane
-from lochan.kernel.merge import Behaviour, Choices, MergeProposal
+from lochan.kernel.merge import MergeProposal
+from lochan.kernel.merge_choices import Behaviour, Choices
 from lochan.kernel.plan import ANY, Anything, CommitPlan, Operation
 from lochan.kernel.provenance import Initiator
 from lochan.kernel.publish import Proposal, Published, Publisher

@@ -20,7 +20,7 @@ from lochan.base.names import RefName
 from lochan.catalog.merge import read_resolutions
 from lochan.catalog.types import NAMESPACE_PAYLOAD, ContentTypes
 from lochan.codec.rows import Description
-from lochan.kernel.merge import Choices
+from lochan.kernel.merge_choices import Choices
 from lochan.kernel.repository import Ports, create_repository
 from lochan.model.commits import CommitMeta, ContentKey, Delete, Operation, Put
 from lochan.model.contents import Content, IcebergTable, Namespace

@@ -23,13 +23,8 @@ from lochan.kernel.build import Head
 from lochan.kernel.claims import ClaimedProposal
 from lochan.kernel.head_moves import HeadMoves, Source
 from lochan.kernel.history import iterate_log
-from lochan.kernel.merge import (
-    Behaviour,
-    CarryProposal,
-    Choices,
-    KeyChoice,
-    MergeProposal,
-)
+from lochan.kernel.merge import CarryProposal, MergeProposal
+from lochan.kernel.merge_choices import Behaviour, Choices, KeyChoice
 from lochan.kernel.plan import ANY, Anything, CommitPlan, Operation
 from lochan.kernel.provenance import Initiator
 from lochan.kernel.publish import Publisher

@@ -14,7 +14,8 @@ from lochan.base.errors import LochanError
 from lochan.base.ids import ObjId, StagingToken
 from lochan.base.keys import file_key
 from lochan.base.names import RefName, ref_name
-from lochan.kernel.merge import Choices, MergeProposal
+from lochan.kernel.merge import MergeProposal
+from lochan.kernel.merge_choices import Choices
 from lochan.kernel.provenance import Initiator
 from lochan.kernel.publish import Published, Publisher
 from lochan.kernel.references import NewReferenceRow, ReferenceIndex

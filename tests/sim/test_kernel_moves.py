@@ -13,7 +13,7 @@ from lochan.base.names import RefName
 from lochan.kernel import claims as claims_of_keys
 from lochan.kernel import head_moves
 from lochan.kernel.head_moves import HeadMoves, Source
-from lochan.kernel.merge import Behaviour, Choices
+from lochan.kernel.merge_choices import Behaviour, Choices
 from lochan.kernel.provenance import Initiator
 from lochan.kernel.publish import Publisher
 from lochan.kernel.references import ReferenceIndex

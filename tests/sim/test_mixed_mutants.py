@@ -22,7 +22,8 @@ from lochan.kernel import head_moves, merge, publish_many
 from lochan.kernel.build import Builder, Head
 from lochan.kernel.changes import diff_commits
 from lochan.kernel.history import iterate_log, meeting, merge_base, shared_sequence
-from lochan.kernel.merge import Carried, Choices, MergeProposal
+from lochan.kernel.merge import Carried, MergeProposal
+from lochan.kernel.merge_choices import Choices
 from lochan.kernel.plan import ANY
 from lochan.kernel.views import CommitOverlay
 from lochan.kv.store import Lost

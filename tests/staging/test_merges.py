@@ -8,7 +8,8 @@ from lochan.base.errors import KeysConflict
 from lochan.base.ids import ObjId
 from lochan.base.keys import file_key
 from lochan.kernel.changes import diff_commits
-from lochan.kernel.merge import CarryProposal, Choices, MergeProposal, reverted
+from lochan.kernel.merge import CarryProposal, MergeProposal, reverted
+from lochan.kernel.merge_choices import Choices
 from lochan.kernel.publish import Published, Publisher
 from lochan.model.entries import FileEntry
 from lochan.staging.committer import CommitTexts

@@ -61,9 +61,10 @@ def test_expired_branches_of_every_repository_are_deleted_a_minute_later():
     assert world.names() == [["long", "main"]] * 2
 
 
-def test_branches_and_claims_are_swept_at_their_own_pace():
+def test_branches_claims_and_tokens_are_swept_at_their_own_pace():
     assert [task.every_s for task in World().periodic_tasks] == [
         SWEEP_EVERY_S,
+        SWEEP_CLAIMS_EVERY_S,
         SWEEP_CLAIMS_EVERY_S,
     ]
 

@@ -13,7 +13,7 @@ from lochan.base.keys import Key, Universe, table_elements
 from lochan.catalog.contents import NOTHING_UNPUBLISHED, load_contents
 from lochan.catalog.types import ContentTypes
 from lochan.kernel.context import RepositoryContext
-from lochan.kernel.merge import MergeConflict
+from lochan.kernel.merge_choices import MergeConflict
 from lochan.kernel.plan import ConflictKind, KeyConflict, compare_elements
 from lochan.model.commits import ContentKey
 from lochan.model.contents import Content

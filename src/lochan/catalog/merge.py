@@ -36,16 +36,8 @@ from lochan.codec.elements import pack_table
 from lochan.index.difference import Difference
 from lochan.kernel.build import Head
 from lochan.kernel.context import RepositoryContext
-from lochan.kernel.merge import (
-    Behaviour,
-    Carried,
-    Choices,
-    KeyChoice,
-    MergeConflict,
-    Rewrite,
-    carry,
-    kept,
-)
+from lochan.kernel.merge import Carried, Rewrite, carry, kept
+from lochan.kernel.merge_choices import Behaviour, Choices, KeyChoice, MergeConflict
 from lochan.kernel.plan import CommitPlan
 from lochan.kernel.provenance import Provenance
 from lochan.kernel.views import CommitView

@@ -39,7 +39,8 @@ from lochan.kernel.history import (
     merge_base,
     shared_sequence,
 )
-from lochan.kernel.merge import Carried, Choices, carry, check_choices, replayed
+from lochan.kernel.merge import Carried, carry, replayed
+from lochan.kernel.merge_choices import Choices, check_choices
 from lochan.kernel.moves import UNMOVED, Once
 from lochan.kernel.plan import CommitPlan
 from lochan.kernel.provenance import Initiator, Provenance, read_provenance

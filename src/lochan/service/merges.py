@@ -22,13 +22,12 @@ from lochan.kernel.merge import (
     Carried,
     CarryProposal,
     CarryRights,
-    Choices,
-    MergeConflict,
     MergeProposal,
     replayed,
     reverted,
     squashed,
 )
+from lochan.kernel.merge_choices import Choices, MergeConflict
 from lochan.kernel.messages import title_of
 from lochan.kernel.provenance import Provenance
 from lochan.kernel.publish import Published, Publisher, head_at

@@ -101,10 +101,9 @@ class BranchResets(FileUseCases):
         at: bytes | None = within.start
         while at is not None:
             found, at = self._sources.staged(row, at, within.end, PAGE_ENTRIES_MAX)
-            hidden = [key for key, _ in found if not right.covers(key)]
-            if hidden:
-                self._access.refuse_keys(call, Action.WRITE_CONTENT, row.name, hidden)
-                raise Denied(
+            if not all(right.covers(key) for key, _ in found):
+                refusal = Denied(
                     "nothing was dropped: among the staged changes are files that you may not "
                     "write or not delete"
                 )
+                raise self._access.refused(call, Action.WRITE_CONTENT, row.name, refusal)

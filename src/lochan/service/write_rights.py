@@ -27,7 +27,8 @@ from lochan.index.difference import Difference
 from lochan.index.source import NodeSource
 from lochan.kernel.changes import diff_commits
 from lochan.kernel.context import RepositoryContext
-from lochan.kernel.merge import ALL_KEYS, Carried, CarryRights, Choices
+from lochan.kernel.merge import ALL_KEYS, Carried, CarryRights
+from lochan.kernel.merge_choices import Choices
 from lochan.kernel.references import MovedReference
 from lochan.kernel.tags import Tags
 from lochan.kernel.views import CommitView

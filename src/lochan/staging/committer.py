@@ -40,7 +40,7 @@ from lochan.kernel.plan import CommitPlan, Operation, OutdatedRow, Plan, TokenPl
 from lochan.kernel.publish import Proposal, Published, Publisher, Settled
 from lochan.persist.staged import StagedRecords
 from lochan.staging.branch_rows import BranchRows
-from lochan.staging.tokens import Tokens
+from lochan.staging.tokens import BranchTokens
 
 TAKEN_HEADER: Final = "staged"
 """The hidden header of a commit that lists the tokens whose files it contains."""
@@ -169,7 +169,7 @@ class FileCommitter:
         context: RepositoryContext,
         rows: BranchRows,
         records: StagedRecords,
-        tokens: Tokens,
+        tokens: BranchTokens,
     ) -> None:
         self._context = context
         self._rows = rows

@@ -36,7 +36,7 @@ from lochan.staging.branch_rows import BranchRows
 from lochan.staging.layers import Layers, token_source
 from lochan.staging.listing import ListingRange
 from lochan.staging.reader import BranchReader
-from lochan.staging.tokens import Tokens
+from lochan.staging.tokens import BranchTokens
 from lochan.staging.uncommitted import Uncommitted
 from lochan.staging.writer import StagedWriter
 
@@ -54,7 +54,7 @@ class Resets:
         names: ReferenceIndex,
         rows: BranchRows,
         records: StagedRecords,
-        tokens: Tokens,
+        tokens: BranchTokens,
         reader: BranchReader,
         writer: StagedWriter,
         uncommitted: Uncommitted,

@@ -10,7 +10,7 @@ from lochan.staging.committer import FileCommitter
 from lochan.staging.listing import Listings
 from lochan.staging.reader import BranchReader
 from lochan.staging.reset import Resets
-from lochan.staging.tokens import Tokens
+from lochan.staging.tokens import BranchTokens
 from lochan.staging.uncommitted import Uncommitted
 from lochan.staging.writer import StagedWriter
 
@@ -22,7 +22,7 @@ class Staging:
         self, context: RepositoryContext, names: ReferenceIndex, new_lock: NewLock
     ) -> None:
         records = context.staged
-        tokens = Tokens(context, names.find)
+        tokens = BranchTokens(context, names.find)
         self.rows = BranchRows(names.find, context.clock, new_lock)
         self.reader = BranchReader(context, self.rows, records)
         self.writer = StagedWriter(context, self.rows, records, tokens, self.reader)

@@ -51,7 +51,7 @@ class TokenRows(RowTable[StagingTokenRow]):
         )
 
 
-class Tokens:
+class BranchTokens:
     """Registers tokens and sets them in the rows of branches."""
 
     def __init__(self, context: RepositoryContext, find: FindRow) -> None:

@@ -54,7 +54,7 @@ from lochan.persist.staged import RecordWrite, StagedRecords, operation_of, toke
 from lochan.staging.branch_rows import BranchRows, SeenRow
 from lochan.staging.conditions import ALWAYS, Condition
 from lochan.staging.reader import BranchReader, is_true
-from lochan.staging.tokens import Tokens
+from lochan.staging.tokens import BranchTokens
 
 _OPERATION_BYTES: Final = 16
 
@@ -73,7 +73,7 @@ class StagedWriter:
         context: RepositoryContext,
         rows: BranchRows,
         records: StagedRecords,
-        tokens: Tokens,
+        tokens: BranchTokens,
         reader: BranchReader,
     ) -> None:
         self._context = context
