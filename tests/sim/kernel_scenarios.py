@@ -478,11 +478,8 @@ SCENARIOS = [
     ),
     scenario(
         "delete and create again",
-        {
-            "s1": [in_turn(creates(NAMES[2]), deletes(NAMES[2]))],
-            "s2": [in_turn(creates(NAMES[2]), deletes(NAMES[2]))],
-            "s3": [reads(NAMES[2])],
-        },
+        {name: [in_turn(creates(NAMES[2]), deletes(NAMES[2]))] for name in ("s1", "s2")}
+        | {"s3": [reads(NAMES[2])]},
     ),
     scenario(
         "bulk create",
