@@ -30,11 +30,13 @@ class Gate:
         self.reached = Event()
         self.open = Event()
         self.threads: list[str] = []
+        self.passed = 0
 
     def pass_through(self) -> None:
         self.threads.append(current_thread().name)
         self.reached.set()
         assert self.open.wait(20)
+        self.passed += 1
 
 
 def gated(gate: Gate, operations: int, *, grafts: bool = False) -> Any:
@@ -180,6 +182,7 @@ def test_a_client_that_leaves_while_its_long_work_is_prepared_commits_nothing(fa
         gate.open.set()
         while server.on_loop(lambda: server.server.driver.under_way) > 0:
             pass
+        assert gate.passed == 1
         assert staying.ask("GET", "/t/log/main").json() == []
 
 

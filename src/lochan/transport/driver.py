@@ -102,6 +102,7 @@ class RequestState(RequestAdmission):
         "_brief",
         "_exchange",
         "_heavy",
+        "_preparing",
         "_queued",
         "_repository",
         "_response",
@@ -114,6 +115,7 @@ class RequestState(RequestAdmission):
     ) -> None:
         super().__init__(driver, request, framing, found, reply)
         self._queued: QueuedWrite | None = None
+        self._preparing = False
         self._task: asyncio.Task[None] | None = None
         self._repository = ""
 
@@ -127,7 +129,13 @@ class RequestState(RequestAdmission):
         self.give_up()
 
     def give_up(self) -> bool:
-        """Takes back what waits in its lane; False if there is nothing that could be taken back."""
+        """Takes back what waits in its lane; False if there is nothing that could be taken back.
+
+        Long work that is being prepared does not go into the lane any more; it leaves then.
+        """
+        if self._preparing:
+            self._reply = None
+            return True
         if self._queued is None or not self._context.lanes.cancel(self._queued):
             return False
         self._queued = self._reply = None
@@ -260,12 +268,14 @@ class RequestState(RequestAdmission):
 
     def _prepare(self, preparation: Preparation) -> None:
         """Step 3 for long work: a thread does what can be done outside the lane."""
+        self._preparing = True
         work, done = preparation.advance, partial(self._prepared, preparation)
         if self._trace is not None and self._context.observers.tracer is not None:
             work = partial(self._context.observers.tracer.within, self._trace, work)
         self._context.long_pool.submit(work, done, owner=self._caller.name, must=True)
 
     def _prepared(self, preparation: Preparation, settled: Settled | None) -> None:
+        self._preparing = False
         if settled is not None:
             self._settled(settled)
         elif self._reply is None:
