@@ -9,7 +9,7 @@ from lochan.assembly import open_store
 from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.base.keys import Universe, file_key, table_key
 from lochan.base.names import RefName, ref_name
-from lochan.codec.elements import pack_table
+from lochan.codec.elements import encode_file, pack_table
 from lochan.index.layers import read_page
 from lochan.kernel.build import Head
 from lochan.kernel.plan import CommitPlan, Operation
@@ -18,6 +18,7 @@ from lochan.kernel.publish import Proposal, Published, Publisher
 from lochan.kernel.references import NewReferenceRow, ReferenceIndex
 from lochan.kernel.repository import Ports, create_repository
 from lochan.kernel.views import CommitView
+from lochan.model.entries import FileEntry
 from lochan.testing.ports import ManualClock, RecordedWaiting, SeededRandom
 
 Content = dict[bytes, bytes]
@@ -86,7 +87,7 @@ class MergeWorld:
     def element(self, key: bytes, number: int) -> bytes:
         if key[0] == Universe.TABLES:
             return pack_table(1, ObjId(number.to_bytes(32, "big")), bytes(16))
-        return b"\0" + number.to_bytes(8, "big")
+        return encode_file(FileEntry("", number, 1, number.to_bytes(32, "big")))
 
     def publish(self, name: str, proposal: Proposal) -> Published:
         (settled,) = self.publishers[name].publish([proposal])
