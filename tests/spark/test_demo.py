@@ -30,7 +30,7 @@ def test_the_pipeline_is_told_after_the_story(tmp_path):
     done = demo(tmp_path, "--report", "reports")
     assert (done.returncode, done.stderr) == (0, "")
     chapters = [line for line in done.stdout.splitlines() if line[:1].isdigit()]
-    assert [line.partition(".")[0] for line in chapters] == [str(one) for one in range(1, 12)]
+    assert [line.partition(".")[0] for line in chapters] == [str(one) for one in range(1, 16)]
     assert "refused: 2 of 10 checks did not pass, nothing is published" in done.stdout
     assert "main is still at" in done.stdout
     assert "added   star.sales" in done.stdout
