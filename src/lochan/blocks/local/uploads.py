@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
@@ -59,9 +60,9 @@ class FileUpload(Upload[_Stored]):
     def _seal(self) -> None:
         """Adds what belongs after the bytes."""
 
+    @abstractmethod
     def _rename(self) -> _Stored:
         """Gives the synchronised file its name, durably."""
-        raise NotImplementedError
 
     def _discard(self) -> None:
         with suppress(OSError):
