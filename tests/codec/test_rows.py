@@ -149,5 +149,5 @@ def test_every_flipped_bit_of_a_row_is_corrupt(decode, raw):
 
 def test_a_field_that_a_later_version_adds_at_the_end_does_not_hurt():
     raw = encode_row(ROW)
-    assert raw[0] == 0x9E
-    assert decode_row(with_checksum(b"\x9f" + raw[1:-4] + b"\xc0")) == ROW
+    assert raw[0] == 0x9F
+    assert decode_row(with_checksum(b"\xdc\x00\x10" + raw[1:-4] + b"\xc0")) == ROW

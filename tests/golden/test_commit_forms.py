@@ -106,15 +106,17 @@ ROW = ReferenceRow(
     moves=(MOVE,),
     staging_token=b"\x01",
     sealed_tokens=(b"\x02", b"\x03"),
+    concealed=True,
 )
 ROW_HEX = (
-    "9e 01 a46d61696e a64252414e4348" + FORWARD_HEX + "03 cc81 c410" + bytes(range(16)).hex()
+    "9f 01 a46d61696e a64252414e4348" + FORWARD_HEX + "03 cc81 c410" + bytes(range(16)).hex()
     + TIME_HEX + "c3 05 91 92" + BACKWARD_HEX + TIME_HEX + "91" + MOVE_HEX
-    + "c40101 92 c40102 c40103"
+    + "c40101 92 c40102 c40103 c3"
 )  # fmt: skip
-ELEMENT = ReferenceElement("TAG", FORWARD, 7, TIME_US, bytes(16), "me", None, ("a",))
+ELEMENT = ReferenceElement("TAG", FORWARD, 7, TIME_US, bytes(16), "me", None, ("a",), True)
 ELEMENT_HEX = (
-    "00 98 a3544147" + FORWARD_HEX + "07" + TIME_HEX + "c410" + "00" * 16 + "a26d65 c0 91 a161"
+    "00 99 a3544147" + FORWARD_HEX + "07" + TIME_HEX + "c410" + "00" * 16 + "a26d65 c0 91 a161"
+    + "c3"
 )  # fmt: skip
 MOVE_ROW = MoveRow(1, "main", 129, MOVE)
 MOVE_ROW_HEX = "94 01 a46d61696e cc81" + MOVE_HEX
@@ -197,7 +199,8 @@ def test_moves_and_listed_names_without_roles_are_read():
     move = msgspec.msgpack.decode(bytes.fromhex(f"9a{MOVE_HEX[2:].split('92 a1')[0]}"), type=Move)
     assert move == msgspec.structs.replace(MOVE, roles=())
     raw = bytes.fromhex(f"00 97{ELEMENT_HEX[5:].split('91 a1')[0]}")
-    assert decode_reference_element(raw) == msgspec.structs.replace(ELEMENT, roles=())
+    expected = msgspec.structs.replace(ELEMENT, roles=(), concealed=False)
+    assert decode_reference_element(raw) == expected
 
 
 def test_a_listed_name_has_these_bytes():

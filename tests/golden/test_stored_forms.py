@@ -10,9 +10,16 @@ from hashlib import sha256
 
 import pytest
 
+from lochan.base.errors import NewerFormat
 from lochan.base.ids import ContentId, ObjId, find_uuid_bytes
 from lochan.base.keys import file_key, table_key
-from lochan.codec.elements import FILE_REMOVE, TABLE_REMOVE, encode_file, pack_table
+from lochan.codec.elements import (
+    FILE_REMOVE,
+    TABLE_REMOVE,
+    decode_file,
+    encode_file,
+    pack_table,
+)
 from lochan.codec.objects import (
     FileObject,
     NodeObject,
@@ -26,7 +33,7 @@ from lochan.index.boundary import BoundaryRule
 from lochan.index.build import build_tree
 from lochan.index.node import build_node
 from lochan.model.entries import FileEntry
-from lochan.persist.staged import operation_of, tombstone
+from lochan.persist.staged import cleared, is_cleared, operation_of, tombstone
 
 VALUE_ID = ObjId(bytes(range(32)))
 VALUE_HEX = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
@@ -96,6 +103,16 @@ def test_a_staged_record_is_the_element_that_a_commit_puts():
     assert tombstone(bytes(range(16))).hex() == "01" + bytes(range(16)).hex()
     assert operation_of(tombstone(bytes(range(16)))) == bytes(range(16))
     assert operation_of(FILE) == bytes(16)
+
+
+def test_the_record_of_a_reset_has_a_flag_that_no_element_has():
+    assert cleared(bytes(range(16))).hex() == "04" + bytes(range(16)).hex()
+    assert operation_of(cleared(bytes(range(16)))) == bytes(range(16))
+    assert [is_cleared(one) for one in (cleared(b"x"), tombstone(b"x"), FILE)] == [
+        *(True, False, False)
+    ]
+    with pytest.raises(NewerFormat):
+        decode_file(cleared(bytes(16)))
 
 
 @pytest.mark.parametrize("name", OBJECTS)

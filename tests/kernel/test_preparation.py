@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 
 import pytest
@@ -10,6 +10,8 @@ import pytest
 from lochan.base.errors import KeysConflict, ReferenceNotFound
 from lochan.base.ids import ObjId
 from lochan.base.keys import Universe
+from lochan.codec.elements import encode_file
+from lochan.index.bulk import ChangeBatch
 from lochan.index.difference import Difference
 from lochan.index.node import Change
 from lochan.index.read import iterate
@@ -19,6 +21,7 @@ from lochan.kernel.provenance import UNNAMED
 from lochan.kernel.publish import Proposal, Published, Publisher, Settled, head_at
 from lochan.kernel.references import NewReferenceRow
 from lochan.kernel.reliance import Reliance
+from lochan.model.entries import FileEntry
 from lochan.testing.invariants import check_chain
 from tests.kernel.workbench import (
     MAIN,
@@ -111,21 +114,69 @@ def test_a_change_that_is_smaller_than_that_of_the_head_is_applied_again():
     alike(bench, proposal, preparation)
 
 
-def test_many_files_come_as_a_sorted_list_without_operations():
+class Bulk:
+    """Changes of very many files, from a list."""
+
+    def __init__(self, changes: Sequence[Change]) -> None:
+        self.changes = changes
+
+    def batches(self) -> Iterator[ChangeBatch]:
+        for start in range(0, len(self.changes), 100):
+            piece = self.changes[start : start + 100]
+            yield ChangeBatch([key for key, _ in piece], [value for _, value in piece])
+
+    def have_one_of(self, keys: Sequence[bytes]) -> bool:
+        return not {key for key, _ in self.changes}.isdisjoint(keys)
+
+
+def test_very_many_files_come_as_a_stream_without_operations():
     bench = Bench()
-    bulk: list[Change] = [(path(n), file_element(n)) for n in range(MANY)]
+    bench.commit(Wants(plan([put(path(MANY + 1), file_element(1))], "embedded")))
+    bulk = Bulk([(path(n), file_element(n)) for n in range(MANY)])
     proposal = Wants(plan([put(table(1), element(1))], "files", bulk=bulk))
     preparation = Preparation(bench.publisher, proposal)
     assert preparation.advance() is None
-    mine, others = path(7), path(MANY + 7)
-    more = [put(mine, file_element(-1)), put(others, file_element(-1))]
-    bench.commit(Wants(plan(more, "other")))
+    others = path(MANY + 7)
+    bench.commit(Wants(plan([put(others, file_element(-1))], "other")))
     alike(bench, proposal, preparation)
     done = published(publish_prepared(preparation, in_lane(bench)))
     found = bench.content(done.head, Universe.FILES)
-    assert found[mine] == file_element(7)
-    assert found[others] == file_element(-1)
+    assert found == dict(
+        [*bulk.changes, (path(MANY + 1), file_element(1)), (others, file_element(-1))]
+    )
+    assert done.head.body is not None
+    assert done.head.body.own is None
     check_chain(bench.again().context, done.head.obj_id)
+
+
+def test_a_stream_of_files_is_compared_again_if_a_later_head_has_one_of_them():
+    bench = Bench()
+    bulk = Bulk([(path(n), file_element(n)) for n in range(MANY)])
+    proposal = Wants(plan([], "files", bulk=bulk))
+    preparation = Preparation(bench.publisher, proposal)
+    assert preparation.advance() is None
+    bench.commit(Wants(plan([put(path(7), file_element(-1))], "other")))
+    bench.publisher.preview([preparation])
+    assert preparation.is_outdated
+    assert preparation.advance() is None
+    alike(bench, proposal, preparation)
+    done = published(publish_prepared(preparation, in_lane(bench)))
+    assert bench.content(done.head, Universe.FILES)[path(7)] == file_element(7)
+    check_chain(bench.again().context, done.head.obj_id)
+
+
+def test_a_file_that_moved_to_another_address_meanwhile_stays_there():
+    """Found by review: the graft had the file at its old address again."""
+    bench = Bench()
+    there, here = (encode_file(FileEntry(at, 1, 1, bytes(32))) for at in ("there", "here"))
+    bench.commit(Wants(plan([put(path(MANY), there)], "there")))
+    proposal = Wants(plan([], "files", bulk=Bulk([(path(n), file_element(n)) for n in range(9)])))
+    preparation = Preparation(bench.publisher, proposal)
+    assert preparation.advance() is None
+    bench.commit(Wants(plan([put(path(MANY), here)], "here")))
+    alike(bench, proposal, preparation)
+    done = published(publish_prepared(preparation, in_lane(bench)))
+    assert bench.content(done.head, Universe.FILES)[path(MANY)] == here
 
 
 @pytest.mark.parametrize("before", [None, file_element(7)], ids=["made equal", "removed"])
@@ -133,9 +184,7 @@ def test_whether_a_file_changes_is_not_decided_by_an_older_head(before: bytes | 
     bench = Bench()
     if before is not None:
         bench.commit(Wants(plan([put(path(7), before)], "before")))
-    bulk: list[Change] = [
-        (path(n), None if n == 7 and before else file_element(n)) for n in range(MANY)
-    ]
+    bulk = Bulk([(path(n), None if n == 7 and before else file_element(n)) for n in range(MANY)])
     preparation = Preparation(bench.publisher, Wants(plan([], "files", bulk=bulk)))
     assert preparation.advance() is None
     bench.commit(Wants(plan([put(path(7), None if before else file_element(7))], "other")))
@@ -156,7 +205,7 @@ def test_ranges_are_compared_as_they_were_read():
             reliance.add_range(start, end)
         for key in keys:
             read = any(start <= key and (end is None or key < end) for start, end in ranges)
-            assert reliance.is_touched([Difference(key, None, b"x")]) == read
+            assert reliance.is_touched([Difference(key, None, b"x")], None) == read
 
 
 def test_another_incarnation_is_prepared_for_again():

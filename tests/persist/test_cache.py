@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from random import Random
+from weakref import WeakSet
 
 from lochan.base.ids import ObjId
 from lochan.kernel.repository import Ports
@@ -15,6 +16,10 @@ from tests.service.bench import ME
 
 VALUE = bytes(1_000)
 WEIGHT = len(VALUE) + ENTRY_BYTES
+
+
+class Kept:
+    """A value that can be watched."""
 
 
 def name(number: int) -> ObjId:
@@ -48,6 +53,21 @@ def test_all_caches_of_a_budget_together_stay_within_it():
         if cache.find(name(number)) is None:
             cache.keep(name(number), VALUE)
         assert held(caches, 20) <= 40
+
+
+def test_what_is_dropped_is_freed_bit_by_bit_and_before_more_is_dropped():
+    budget = CacheBudget(400 * WEIGHT)
+    cache: BoundedCache[Kept] = budget.cache(lambda _: len(VALUE))
+    idle: BoundedCache[Kept] = budget.cache(lambda _: len(VALUE))
+    alive: WeakSet[Kept] = WeakSet()
+    before = 0
+    for number in range(2_000):
+        value = Kept()
+        alive.add(value)
+        (idle if number % 10 == 0 else cache).keep(name(number), value)
+        assert len(alive) <= 401
+        assert before - len(alive) <= 4
+        before = len(alive)
 
 
 def test_a_cache_that_is_not_used_gives_its_memory_to_those_that_are():

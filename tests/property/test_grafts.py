@@ -10,14 +10,19 @@ the preparation must be outdated, and prepared again it must be refused alike.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 
 from lochan.base.errors import KeysConflict, LochanError
 from lochan.base.ids import ObjId
 from lochan.base.names import RefName
+from lochan.catalog import merge as catalog_merge
+from lochan.kernel import preparation as preparations
 from lochan.kernel.build import Head
 from lochan.kernel.merge import MergeProposal
 from lochan.kernel.preparation import GraftLimits, Preparation, publish_prepared
@@ -32,7 +37,7 @@ from lochan.model.commits import (
     RecordJob,
     Unchanged,
 )
-from lochan.model.contents import Content, IcebergTable, Namespace
+from lochan.model.contents import Content, IcebergTable, Namespace, with_id
 from lochan.model.requests import MergeRequest, NewReference, RevertRequest, TransplantRequest
 from lochan.model.specs import parse_spec
 from lochan.service.pending_writes import PendingWrite
@@ -64,6 +69,8 @@ def table(random: Random, content_id: str | None = None) -> IcebergTable:
 
 class World:
     """A repository, and what one seed does to it."""
+
+    changes_min: tuple[int, ...] = (1, 100)
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -198,6 +205,63 @@ class World:
         return self.bench.merges.revert(ME, revert)
 
 
+class ForcedWorld(World):
+    """A merge by force, of tables that others update, replace, move and remove meanwhile."""
+
+    changes_min = (1, 1, 1, 100)
+
+    def __init__(self, seed: int) -> None:
+        self._beside = Random(seed + 1_000_000)
+        super().__init__(seed)
+
+    def change(self, branch: str) -> None:
+        if not self._is_set_up:
+            # The first is before the branches part, so that both have the same tables.
+            if branch == "main" or self._beside.random() < 0.5:
+                self.commit(branch, self.wide(branch))
+            super().change(branch)
+            return
+        expected, contents = self.read(branch)
+        self.run(self.asked(branch, self._on_wide_keys(contents), expected))
+
+    def wide(self, branch: str) -> list[Operation]:
+        puts = [one for one in super().wide(branch) if isinstance(one, Put | RecordJob)]
+        return [one for one in puts if one.key in WIDE]
+
+    def _on_wide_keys(self, contents: Contents) -> list[Operation]:
+        random, held = self._beside, [key for key in WIDE if key in contents]
+        key, kind = random.choice(held or WIDE), random.random()
+        if key not in contents or kind < 0.1:
+            return self.drawn(contents)
+        if kind < 0.7:
+            new = msgspec.structs.replace(table(random), metadata_location=f"{random.random()}")
+            return [Put(key=key, content=with_id(new, contents[key].id or ""))]
+        if kind < 0.8:
+            # Perhaps as it is, or as the merge makes it.
+            return [Put(key=key, content=table(random, contents[key].id))]
+        if kind < 0.85:
+            return [Delete(key=key)]
+        if kind < 0.9:
+            # Another content, in one commit or in two.
+            return [Delete(key=key), Put(key=key, content=table(random))]
+        # Two tables change places.
+        other = random.choice([one for one in held if one != key])
+        moved = [Put(key=other, content=contents[key]), Put(key=key, content=contents[other])]
+        return [Delete(key=key), Delete(key=other), *moved]
+
+    def long(self) -> PendingWrite[Any]:
+        view = self.bench.history.log(ME, parse_spec("side"), 1).items[0].meta.hash
+        request = MergeRequest(
+            branch="main",
+            expected=None,
+            source=parse_spec(view or ""),
+            meta=CommitMeta(message="forced"),
+            default="FORCE",
+            squash=self._beside.random() < 0.9,
+        )
+        return self.bench.merges.merge(ME, request)
+
+
 def alike(grafted: Settled, planned: Settled) -> bool:
     """Returns whether two answers are the same, to the last byte of the commits."""
     if isinstance(planned, KeysConflict) and isinstance(grafted, KeysConflict):
@@ -207,16 +271,17 @@ def alike(grafted: Settled, planned: Settled) -> bool:
     return grafted.commits == planned.commits and grafted.head.obj_id == planned.head.obj_id
 
 
-def compare(seed: int, met: Counter[str]) -> None:
+def compare(seed: int, met: Counter[str], draw: Callable[[int], World] = World) -> None:
     """Runs one seed; counts what happened to its grafts."""
-    world = World(seed)
+    world = draw(seed)
     try:
         asked = world.long()
     except LochanError:
         return
     publisher = world.bench.repository.publisher(MAIN)
     limits = GraftLimits(
-        changes_min=world.random.choice((1, 100)), differences_max=world.random.choice((1, 50))
+        changes_min=world.random.choice(world.changes_min),
+        differences_max=world.random.choice((1, 50)),
     )
     preparation = Preparation(publisher, asked.proposal, limits)
     (planned,) = publisher.preview([asked.proposal])
@@ -257,6 +322,24 @@ def test_a_graft_is_what_planning_on_that_head_gives():
     assert met["grafted"] >= SEEDS
     assert met["outdated"] >= SEEDS / 10
     assert met["settled"] >= SEEDS / 20
+
+
+def test_a_merge_by_force_is_grafted_over_tables_that_others_update(monkeypatch, record_property):
+    met: Counter[str] = Counter()
+    right = catalog_merge._is_forced_still
+
+    def counted_excuse(*arguments):
+        excused = right(*arguments)
+        met["excused" if excused else "not excused"] += 1
+        return excused
+
+    monkeypatch.setattr(catalog_merge, "_is_forced_still", counted_excuse)
+    for seed in range(SEEDS):
+        compare(seed, met, ForcedWorld)
+    record_property("counted", f"forced merges: {dict(met)}")
+    assert met["grafted"] >= 2 * SEEDS
+    assert met["excused"] >= SEEDS / 2
+    assert met["not excused"] >= SEEDS / 2
 
 
 def no_ranges(patch: pytest.MonkeyPatch) -> None:
@@ -303,6 +386,32 @@ MUTANTS = {
     no_removals: 0,
 }
 """Each with a seed that found it; if the code has changed since, others are tried."""
+
+
+def all_excused(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(catalog_merge, "_is_forced_still", lambda *_: True)
+
+
+def any_table_excused(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(catalog_merge, "_is_same_table", lambda *_: True)
+
+
+def excused_in_the_lane(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        preparations, "_find_own", lambda made: partial(preparations._find_change, made.changes[0])
+    )
+
+
+@pytest.mark.parametrize("mutant", [all_excused, any_table_excused, excused_in_the_lane])
+def test_what_is_wrongly_excused_is_found(mutant, monkeypatch, record_property):
+    mutant(monkeypatch)
+    for seed in range(1_500):
+        try:
+            compare(seed, Counter(), ForcedWorld)
+        except AssertionError:
+            record_property("counted", f"mutant {mutant.__name__}: seed {seed}")
+            return
+    raise AssertionError("no difference in 1,500 seeds")
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)

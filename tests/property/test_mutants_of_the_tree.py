@@ -51,7 +51,7 @@ def the_next_node_is_not_pulled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def single_children_stay_roots(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        edit._Edit, "_collapse", lambda self, root: edit.Edited(root, list(self._made))
+        edit._Edit, "_collapse", lambda self, _, root: edit.Edited(root, list(self._made))
     )
 
 

@@ -16,6 +16,7 @@ another (`public`).
             ContentNotFound
             NamespaceNotFound
             PathNotFound
+            UploadNotFound
         AlreadyExists
             NamespaceExists
         Conflict
@@ -27,11 +28,13 @@ another (`public`).
             StagedWork
         Invalid
             AuditFailed
+            BytesDiffer
             InvalidKey
             InvalidUrl
             KeyReused
             NotABranch
             NothingToCommit
+            Refusal
             RangeNotSatisfiable
             TooLarge
         Denied
@@ -112,6 +115,12 @@ class PathNotFound(NotFound):
     """There is no file at that path."""
 
     kind = "path_not_found"
+
+
+class UploadNotFound(NotFound):
+    """There is no such upload in parts, or it has ended."""
+
+    kind = "upload_not_found"
 
 
 class AlreadyExists(LochanError):
@@ -218,6 +227,30 @@ class NothingToCommit(Invalid):
     kind = "nothing_to_commit"
 
 
+class BytesDiffer(Invalid):
+    """Bytes are not those that their sender stated, and were not stored: send them again.
+
+    `stated` is what they do not have: `size`, `sha256` or `md5`.
+    """
+
+    kind = "bytes_differ"
+
+    def __init__(self, message: str, stated: str = "size") -> None:
+        super().__init__(message)
+        self.stated = stated
+
+
+class Refusal(Invalid):
+    """A request that the protocol of its face refuses, with a status and a word of its own."""
+
+    kind = "refusal"
+
+    def __init__(self, message: str, status: int = 400, code: str = "InvalidRequest") -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+
+
 class RangeNotSatisfiable(Invalid):
     """A range of bytes begins behind the end of the file, which has `size` bytes."""
 
@@ -243,9 +276,13 @@ class Denied(LochanError):
 
 
 class Unauthenticated(Denied):
-    """The request has no credentials, or none that are valid."""
+    """The request has no credentials, or none that are valid.
+
+    `flaw` is a word for what is wrong with a signature, for faces whose protocol names it.
+    """
 
     kind = "unauthenticated"
+    flaw = ""
 
 
 class Exhausted(LochanError):
@@ -308,8 +345,10 @@ class Corrupt(LochanError):
 
     kind = "corrupt"
 
-    def __init__(self, message: str, obj_id: bytes | None = None, *, missing: bool = False) -> None:
-        super().__init__(message)
+    def __init__(
+        self, message: str, obj_id: bytes | None = None, *, missing: bool = False, public: str = ""
+    ) -> None:
+        super().__init__(message, public=public)
         self.obj_id = obj_id
         self.missing = missing
 

@@ -149,8 +149,13 @@ def _owner(content_id: str) -> bytes:
 
 def table_elements(key: Key) -> tuple[str, ...]:
     """Decodes a stored table key; the inverse of `table_key`."""
-    check_stored(key[:1] == b"t", "a table key starts with its universe byte")
-    return tuple(_decoded(key[1:]).split(SEPARATOR))
+    if key[:1] != b"t":
+        check_stored(False, "a table key starts with its universe byte")
+    try:
+        return tuple(key[1:].decode().split(SEPARATOR))
+    except UnicodeDecodeError:
+        check_stored(False, "a stored key is UTF-8")
+        raise
 
 
 def file_path(key: Key) -> str:

@@ -37,7 +37,7 @@ from lochan.catalog.contents import (
 )
 from lochan.catalog.hidden_keys import Readable, hidden_refusal, hides_some, shown_conflicts
 from lochan.catalog.jobs import encode_job
-from lochan.catalog.namespaces import check_left_empty, check_parents, is_namespace, parents_of
+from lochan.catalog.namespaces import check_left_empty, check_parents, is_namespace, namespaces_of
 from lochan.catalog.types import OTHER_PAYLOAD, ContentTypes
 from lochan.codec.commits import Headers
 from lochan.codec.elements import pack_table
@@ -128,7 +128,7 @@ class CatalogCommit:
         self._may_be_new = [
             key for key, put in self._puts.items() if put.sent.content.id is None or self._deletes
         ]
-        self._parents = sorted({one for key in self._may_be_new for one in parents_of(key)})
+        self._parents = sorted(namespaces_of(self._may_be_new))
         self.added: tuple[AddedContent, ...] = ()
         self._unpublished = NOTHING_UNPUBLISHED
 

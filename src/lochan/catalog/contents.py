@@ -48,8 +48,9 @@ def find_raw_content_id(element: bytes) -> bytes | None:
 
 def content_id_at(element: bytes) -> ContentId | None:
     """Returns the content id of a table's element; None if only the value knows it."""
-    raw = find_raw_content_id(element)
-    return None if raw is None else content_id_from_uuid_bytes(raw)
+    if element[0] and find_raw_content_id(element) is None:
+        return None
+    return content_id_from_uuid_bytes(element[_VALUE_END:])
 
 
 def load_contents(

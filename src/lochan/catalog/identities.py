@@ -14,13 +14,13 @@ pay for that difference.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
 import msgspec
 
-from lochan.base.keys import Universe, ordered, prefix_end
+from lochan.base.keys import Universe, ordered
 from lochan.catalog.conflicts import key_of, text_of
 from lochan.catalog.contents import (
     find_raw_content_id,
@@ -29,9 +29,11 @@ from lochan.catalog.contents import (
     raw_content_id_at,
 )
 from lochan.catalog.types import ContentTypes
+from lochan.codec.elements import TABLE_WIDTH, UUID_BYTES
 from lochan.index.difference import Difference
+from lochan.index.layers import find_changed
+from lochan.index.node import Node, key_at
 from lochan.kernel.build import Head
-from lochan.kernel.changes import diff_commits
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.merge import Carried
 from lochan.kernel.plan import CommitPlan, Operation
@@ -72,25 +74,28 @@ def find_shared(
 ) -> list[SharedContent]:
     """Returns the contents that would be under two keys after any of the planned commits."""
     lines = [[op for op in plan.operations if op.key[0] == Universe.TABLES] for plan in plans]
-    keys = {op.key for line in lines for op in line}
+    keys = ordered(op.key for line in lines for op in line)
     ids = _Ids(context, types, head)
-    current = {key: ids.of(element) for key, element in head.find(ordered(keys)).items()}
-    arriving = _arriving(ids, lines, current)
+    found = head.find(keys)
+    current = {key: ids.of(found[key]) for key in keys}
+    puts = [[ids.of(op.element) for op in line] for line in lines]
+    arriving = _arriving(lines, puts, current)
     if not arriving:
         return []
     # Keys that the changes name may be the same at the base and on the head, if they are kept.
-    named = {change.key for one in carried for change in one.changes if change.key[:1] == _TABLES}
-    kept = head.find(ordered(named - keys))
-    current |= {key: ids.of(element) for key, element in kept.items()}
+    changed = ordered(change.key for one in carried for change in one.changes)
+    named = [key for key in changed if key[:1] == _TABLES and key not in current]
+    kept = head.find(named)
+    current |= {key: ids.of(kept[key]) for key in named}
     # Nearly all arrive under one key, and no other key holds them: those cannot be shared.
-    holders: dict[_Id, set[bytes]] = {one: set() for one in _put_twice(ids, lines) & arriving}
+    holders: dict[_Id, set[bytes]] = {one: set() for one in _put_twice(puts) & arriving}
     for key, content_id in current.items():
         if content_id is not None and content_id in arriving:
             holders.setdefault(content_id, set()).add(key)
     head.watch(partial(_concerns, arriving, _has_texts(arriving)))
     for base in {view.obj_id: view for one in carried for view in one.bases}.values():
         _add_holders(ids, head, base, arriving, holders)
-    return _simulate(ids, lines, current, holders)
+    return _simulate(lines, puts, current, holders)
 
 
 class _Ids:
@@ -112,27 +117,30 @@ class _Ids:
 
 
 def _arriving(
-    ids: _Ids, lines: Sequence[Sequence[Operation]], current: Mapping[bytes, _Id | None]
+    lines: Sequence[Sequence[Operation]],
+    puts: Sequence[Sequence[_Id | None]],
+    current: Mapping[bytes, _Id | None],
 ) -> set[_Id]:
-    """Returns the ids that come to a key which does not hold them, in any of the commits."""
+    """Returns the ids that come to a key which does not hold them, in any of the commits.
+
+    `puts` are the ids that the operations put.
+    """
     staged = dict(current)
     found = set()
-    for line in lines:
-        for op in line:
-            content_id = ids.of(op.element)
+    for line, content_ids in zip(lines, puts, strict=True):
+        for op, content_id in zip(line, content_ids, strict=True):
             if content_id is not None and content_id != staged[op.key]:
                 found.add(content_id)
             staged[op.key] = content_id
     return found
 
 
-def _put_twice(ids: _Ids, lines: Sequence[Sequence[Operation]]) -> set[_Id]:
+def _put_twice(puts: Sequence[Sequence[_Id | None]]) -> set[_Id]:
     """Returns the ids that more than one operation puts."""
     seen: set[_Id] = set()
     twice = set()
-    for line in lines:
-        for op in line:
-            content_id = ids.of(op.element)
+    for content_ids in puts:
+        for content_id in content_ids:
             if content_id is not None:
                 if content_id in seen:
                     twice.add(content_id)
@@ -149,11 +157,32 @@ def _add_holders(
 ) -> None:
     """Adds the keys of the head that hold one of the ids and differ from the base."""
     with_texts = _has_texts(arriving)
-    for change in diff_commits(head.nodes, base, head.view, _TABLES, prefix_end(_TABLES)):
-        if change.right is not None and _may_be_one_of(arriving, with_texts, change.right):
-            found = ids.of(change.right)
-            if found is not None and found in arriving:
-                holders.setdefault(found, set()).add(change.key)
+    changes = find_changed(
+        head.nodes,
+        base.tables,
+        head.view.tables,
+        partial(_may_be_one_of, arriving, with_texts),
+        partial(_select, arriving, with_texts),
+    )
+    for change in changes:
+        found = ids.of(change.right)
+        if found is not None and found in arriving:
+            holders.setdefault(found, set()).add(change.key)
+
+
+def _select(content_ids: set[_Id], with_texts: bool, leaf: Node) -> list[bytes]:
+    """Returns the keys of a leaf that may hold one of the ids.
+
+    A merge looks at every leaf that its target has changed since the base, so the elements are not
+    cut apart.
+    """
+    values = leaf.values
+    ends = range(TABLE_WIDTH, len(values) + 1, TABLE_WIDTH)
+    found = [at for at, end in enumerate(ends) if values[end - UUID_BYTES : end] in content_ids]
+    if with_texts:
+        starts = range(0, len(values), TABLE_WIDTH)
+        found += [at for at, start in enumerate(starts) if has_id_in_value(values[start:])]
+    return [key_at(leaf, at) for at in found]
 
 
 def _has_texts(content_ids: set[_Id]) -> bool:
@@ -176,18 +205,18 @@ def _concerns(content_ids: set[_Id], with_texts: bool, change: Difference) -> bo
 
 
 def _simulate(
-    ids: _Ids,
-    lines: Iterable[Sequence[Operation]],
+    lines: Sequence[Sequence[Operation]],
+    puts: Sequence[Sequence[_Id | None]],
     current: Mapping[bytes, _Id | None],
     holders: Mapping[_Id, set[bytes]],
 ) -> list[SharedContent]:
     """Follows the commits one by one; an id with two keys after one of them is shared."""
     staged = dict(current)
     found: dict[bytes, SharedContent] = {}
-    for line in lines:
+    for line, content_ids in zip(lines, puts, strict=True):
         arrived: list[tuple[bytes, _Id]] = []
-        for op in line:
-            before, after = staged[op.key], ids.of(op.element)
+        for op, after in zip(line, content_ids, strict=True):
+            before = staged[op.key]
             staged[op.key] = after
             if before is not None and before in holders:
                 holders[before].discard(op.key)

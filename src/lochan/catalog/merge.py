@@ -27,13 +27,14 @@ from lochan.base.keys import (
 )
 from lochan.catalog.commit import check_stands_on
 from lochan.catalog.conflicts import key_of, merge_conflict, refuse, text_of
-from lochan.catalog.contents import load_content_ids
+from lochan.catalog.contents import find_raw_content_id, load_content_ids
 from lochan.catalog.hidden_keys import Readable, hidden_refusal, hides_some, shown_conflicts
 from lochan.catalog.identities import SharedContent, find_shared
-from lochan.catalog.namespaces import check_left_empty, check_parents, is_namespace, parents_of
+from lochan.catalog.namespaces import check_left_empty, check_parents, is_namespace, namespaces_of
 from lochan.catalog.types import ContentTypes
-from lochan.codec.elements import pack_table
+from lochan.codec.elements import pack_table, same_state
 from lochan.index.difference import Difference
+from lochan.index.node import Change
 from lochan.kernel.build import Head
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.merge import Carried, Rewrite, carry, kept
@@ -213,12 +214,16 @@ class CatalogMerge:
 
     def outcomes(self, conflicts: Sequence[ContentConflict]) -> tuple[KeyOutcome, ...]:
         """Returns for every touched key what was to be done with it, and what it conflicts with."""
-        by_key = {conflict.key: conflict for conflict in conflicts if conflict.path is None}
-        tables = [key_of(raw) for raw in self.touched if raw[0] == Universe.TABLES]
-        further = {key for key in by_key if key is not None}.difference(tables)
-        if further:
-            tables = sorted([*tables, *further])
-        return tuple([KeyOutcome(key, self._behaviour(key), by_key.get(key)) for key in tables])
+        by_key = {one.key: one for one in conflicts if one.path is None and one.key is not None}
+        tables = [raw for raw in self.touched if raw[0] == Universe.TABLES]
+        if by_key:
+            tables = ordered([*tables, *(bytes(table_key(key)) for key in by_key)])
+        of = self._resolutions.choices.of
+        found = []
+        for raw in tables:
+            key = key_of(raw)
+            found.append(KeyOutcome(key, of(raw).behaviour.value, by_key.get(key)))
+        return tuple(found)
 
     def path_outcomes(self, conflicts: Sequence[ContentConflict]) -> tuple[PathOutcome, ...]:
         """Returns the same for every touched file."""
@@ -235,15 +240,13 @@ class CatalogMerge:
             for path, raw in sorted(files.items(), key=lambda item: item[1])
         )
 
-    def _behaviour(self, key: ContentKey) -> str:
-        return self._resolutions.choices.of(bytes(table_key(key))).behaviour.value
-
     def _planned(self, head: Head) -> Sequence[CommitPlan]:
         carrier = self._make(self._resolutions.choices)
         try:
             plans = self._carry(carrier, head)
             self._check_resolved(head, carrier.carried)
             shared = partial(find_shared, self._context, self._types, head, carrier.carried)
+            head.excuse(partial(_is_forced_still, self._resolutions.choices))
             return _check_rules(
                 head,
                 plans,
@@ -340,6 +343,30 @@ class CarryContents:
             raise
 
 
+def _is_forced_still(choices: Choices, one: Difference, own: Change | None) -> bool:
+    """Returns whether a merge does the same to a key, by force, after the head has changed it.
+
+    It does if it leads to another state than both. A table must have stayed the same content:
+    whether a content is under one key, and every key in a namespace, depends on no more than that.
+    """
+    key, choice = one.key, choices.of(one.key)
+    is_forced = choice.behaviour is Behaviour.FORCE and not choice.has_expected_target
+    if own is None or not is_forced:
+        return False
+    if any(same_state(key, own[1], state) for state in (one.left, one.right)):
+        return False
+    if key[0] == Universe.FILES:
+        return not is_record(key)
+    return _is_same_table(one.left, one.right)
+
+
+def _is_same_table(left: bytes | None, right: bytes | None) -> bool:
+    if left is None or right is None or is_namespace(left) or is_namespace(right):
+        return False
+    content_id = find_raw_content_id(left)
+    return content_id is not None and content_id == find_raw_content_id(right)
+
+
 def _check_rules(
     head: Head,
     plans: Sequence[CommitPlan],
@@ -374,9 +401,8 @@ def _check_rules(
 def _check_namespaces(head: Head, plans: Sequence[CommitPlan], readable: Readable | None) -> None:
     """Refuses what would leave a key without its namespaces, after any of the commits."""
     lines = [[op for op in plan.operations if op.key[0] == Universe.TABLES] for plan in plans]
-    keys = {op.key for line in lines for op in line}
-    parents = {parent for key in keys for parent in parents_of(key)}
-    current = head.find(ordered(keys | parents))
+    keys = ordered(op.key for line in lines for op in line)
+    current = {**head.find(keys), **head.find(ordered(namespaces_of(keys)))}
     staged: dict[bytes, bytes | None] = {}
     found: dict[tuple[str, ContentKey | None], ContentConflict] = {}
     for line in lines:

@@ -13,7 +13,7 @@ from lochan.base.errors import Invalid
 from lochan.base.times import check_time
 from lochan.codec.commits import Headers
 from lochan.kernel.views import CommitView
-from lochan.model.commits import CommitMeta
+from lochan.model.commits import CommitMeta, Properties
 
 _AUTHOR: Final = "author"
 _SIGNED: Final = "signed-off-by"
@@ -47,15 +47,15 @@ def headers_of(meta: CommitMeta, who: str) -> Headers:
     return tuple(headers)
 
 
-def recommitted(headers: Headers, who: str) -> Headers:
+def recommitted(headers: Headers, who: str, added: Properties = ()) -> Headers:
     """Returns the headers of a commit that a caller makes again; its author stays the author.
 
-    Without authentication they stay as they are.
+    Without authentication they stay as they are, but for the properties that are added.
     """
-    found = dict(headers)
+    found = {**dict(headers), **{_PROPERTY + name: values for name, values in added}}
     before = found.get(_COMMITTER, ())
     if not who or before == (who,):
-        return headers
+        return tuple(sorted(found.items())) if added else headers
     if before and _AUTHOR not in found:
         # Without an author, the committer is shown as the author.
         found[_AUTHOR] = before

@@ -40,6 +40,17 @@ def parents_of(key: bytes) -> list[bytes]:
     return parents
 
 
+def namespaces_of(keys: Iterable[bytes]) -> set[bytes]:
+    """Returns the keys of all namespaces that any of the keys lies in; most share theirs."""
+    found: set[bytes] = set()
+    for key in keys:
+        parent = key.rpartition(BELOW)[0]
+        while parent and parent not in found:
+            found.add(parent)
+            parent = parent.rpartition(BELOW)[0]
+    return found
+
+
 def check_parents(
     keys: Iterable[bytes],
     staged: Mapping[bytes, bytes | None],
@@ -47,10 +58,14 @@ def check_parents(
 ) -> list[ContentConflict]:
     """Returns which namespaces new keys lack; `staged` is what the commit puts (None: removes)."""
     missing: dict[bytes, ContentConflict] = {}
+    checked: set[bytes] = set()
     for key in keys:
+        if key.rpartition(BELOW)[0] in checked:
+            continue
         for parent in parents_of(key):
-            if parent in missing:
+            if parent in checked:
                 continue
+            checked.add(parent)
             element = staged[parent] if parent in staged else current[parent]
             if is_namespace(element):
                 continue

@@ -9,7 +9,7 @@ its bytes, as of every plain object.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from typing import Final, Literal
 from zlib import crc32
@@ -36,6 +36,7 @@ Headers = tuple[tuple[str, tuple[str, ...]], ...]
 """Names in ascending order, each with its values."""
 
 _encode: Final = msgspec.msgpack.Encoder().encode
+_DIGESTED_TOGETHER: Final = 1_000
 
 # A commit is an array of 17, which MessagePack writes with a length of two bytes; then its type.
 _COMMIT_MARK: Final = b"\xdc\x00\x11" + bytes((TYPE_COMMIT,))
@@ -156,12 +157,33 @@ def commit_id(commit: CommitObject) -> ObjId:
     return ObjId(sha256(_encode(identity)).digest())
 
 
+class OperationsDigest:
+    """The digest of keys and elements, which come in ascending order; None is a removal."""
+
+    def __init__(self) -> None:
+        self._digest = sha256()
+
+    def add(self, operations: Sequence[tuple[bytes, bytes | None]]) -> None:
+        """Takes the operations that follow."""
+        # In pieces, because no other thread runs during one call.
+        for start in range(0, len(operations), _DIGESTED_TOGETHER):
+            piece = operations[start : start + _DIGESTED_TOGETHER]
+            self._digest.update(b"".join(map(_encode, piece)))
+
+    def add_pairs(self, keys: Sequence[bytes], elements: Sequence[bytes | None]) -> None:
+        """Takes some thousand operations at most, their keys and their elements."""
+        self._digest.update(b"".join(map(_encode, zip(keys, elements, strict=True))))
+
+    def value(self) -> bytes:
+        """Returns the digest of all that was added."""
+        return self._digest.digest()
+
+
 def digest_operations(operations: Iterable[tuple[bytes, bytes | None]]) -> bytes:
-    """Returns the digest of keys and elements in ascending order; None is a removal."""
-    digest = sha256()
-    for operation in operations:
-        digest.update(_encode(operation))
-    return digest.digest()
+    """Returns the digest of operations that are all at hand."""
+    digest = OperationsDigest()
+    digest.add(list(operations))
+    return digest.value()
 
 
 def encode_commit(commit: CommitObject) -> bytes:

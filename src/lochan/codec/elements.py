@@ -40,7 +40,8 @@ from lochan.model.entries import FileEntry, TableEntry
 FLAG_REMOVE: Final = 0x01
 FLAG_CONTENT_ID_IN_VALUE: Final = 0x02
 
-TABLE_WIDTH: Final = 2 + ID_BYTES + 16
+UUID_BYTES: Final = 16
+TABLE_WIDTH: Final = 2 + ID_BYTES + UUID_BYTES
 TABLE_REMOVE: Final = bytes((FLAG_REMOVE,)) + bytes(TABLE_WIDTH - 1)
 FILE_REMOVE: Final = bytes((FLAG_REMOVE,))
 

@@ -74,6 +74,8 @@ class ReferenceRow(msgspec.Struct, frozen=True, array_like=True):
     """Where files are staged; empty until the first one is."""
     sealed_tokens: tuple[bytes, ...] = ()
     """Tokens that commits have sealed and none has taken yet, in the order of sealing."""
+    concealed: bool = False
+    """Whether listings for lakeFS clients leave it out unless they are asked for it."""
 
 
 class ReferenceElement(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -87,6 +89,7 @@ class ReferenceElement(msgspec.Struct, frozen=True, gc=False, array_like=True):
     who: str
     expires_us: int | None = None
     roles: tuple[str, ...] = ()
+    concealed: bool = False
 
 
 class Description(msgspec.Struct, frozen=True, gc=False, array_like=True):

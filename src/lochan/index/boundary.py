@@ -16,7 +16,8 @@ seed a user cannot choose names that make every key a boundary, or none.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
+from enum import IntEnum
 from hashlib import blake2b
 from itertools import accumulate
 from typing import Final
@@ -38,6 +39,20 @@ _ORDINARY: Final = (2**64 // NODE_ELEMENTS_TARGET).to_bytes(8, "big")
 _EAGER: Final = (8 * 2**64 // NODE_ELEMENTS_TARGET).to_bytes(8, "big")
 _HARD: Final = (2**64 // HARD_BREAK_ONE_IN).to_bytes(8, "big")
 _HARD_LEVEL_MAX: Final = 1
+
+
+class Rank(IntEnum):
+    """Where a key ends its node: nowhere but at a limit, or from some position on."""
+
+    NONE = 0
+    EAGER = 1
+    """From the 50th element on."""
+
+    ORDINARY = 2
+    """From the 20th on."""
+
+    HARD = 3
+    """Everywhere."""
 
 
 class BoundaryRule:
@@ -79,26 +94,24 @@ class BoundaryRule:
             return False
         return digest < _HARD if level == 0 else self.is_hard_break(key)
 
-    def find_hard(self, level: int, keys: Sequence[bytes], positions: Iterable[int]) -> int | None:
-        """Returns the first position whose key is a hard break that counts on this level."""
-        return self._find_below(_HARD, 0, keys, positions) if level <= _HARD_LEVEL_MAX else None
+    def ranker(self, level: int) -> Callable[[bytes], int]:
+        """Returns the function from a key to its `Rank` on a level; it is called very often."""
+        copy, hard = self._hashers[level].copy, _HARD if level == 0 else b""
+        is_hard_break = self.is_hard_break if level == 1 else None
 
-    def find_soft(
-        self, level: int, keys: Sequence[bytes], positions: Iterable[int], *, eager: bool
-    ) -> int | None:
-        """Returns the first position whose key ends a node that has enough elements."""
-        return self._find_below(_EAGER if eager else _ORDINARY, level, keys, positions)
-
-    def _find_below(
-        self, threshold: bytes, level: int, keys: Sequence[bytes], positions: Iterable[int]
-    ) -> int | None:
-        copy = self._hashers[level].copy
-        for at in positions:
+        def rank(key: bytes) -> int:
             hasher = copy()
-            hasher.update(keys[at])
-            if hasher.digest() < threshold:
-                return at
-        return None
+            hasher.update(key)
+            digest = hasher.digest()
+            if is_hard_break is not None and is_hard_break(key):
+                return Rank.HARD
+            if digest >= _EAGER:
+                return Rank.NONE
+            if digest >= _ORDINARY:
+                return Rank.EAGER
+            return Rank.HARD if digest < hard else Rank.ORDINARY
+
+        return rank
 
     def find_cuts(
         self, level: int, keys: Sequence[bytes], sizes: Sequence[int] | None

@@ -62,13 +62,30 @@ def diff_trees(
     end: bytes | None = None,
 ) -> Iterator[Difference]:
     """Yields the keys of [start, end) whose values differ, in order."""
+    for piece in _differing(source, left, right, start, end):
+        yield from _diff_leaves(source, piece)
+
+
+def leaves_of_right(source: NodeSource, left: ObjId | None, right: ObjId | None) -> Iterator[Node]:
+    """Yields the leaves that only the right tree has; one may come twice.
+
+    Every key that the right tree has otherwise than the left one is in one of them.
+    """
+    for piece in _differing(source, left, right, b"", None):
+        yield from source.load_nodes([obj_id for _, obj_id in piece.rights])
+
+
+def _differing(
+    source: NodeSource, left: ObjId | None, right: ObjId | None, start: bytes, end: bytes | None
+) -> Iterator[_Range]:
+    """Yields ranges of leaves that may hold differences, in order."""
     if left == right:
         return
     work = [_begin(source, left, right, start, end)]
     while work:
         piece = work.pop()
         if piece.left_level == piece.right_level == 0:
-            yield from _diff_leaves(source, piece)
+            yield piece
         else:
             work += reversed(_divide(_without_equal(_opened(source, piece))))
 

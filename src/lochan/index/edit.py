@@ -68,7 +68,14 @@ def edit_tree(
         return Edited(build_tree(rule, width, puts, nodes.append), nodes)
     if not changes:
         return Edited(root, [])
-    return _Edit(source, rule, width, root).run(changes)
+    return _Edit(source, rule, root).run(changes)
+
+
+def edit_level_one(
+    source: NodeSource, rule: BoundaryRule, root: ObjId, changes: Sequence[Change]
+) -> Edited:
+    """Applies what an edit of the leaves changes above them: their names and references to them."""
+    return _Edit(source, rule, root).run(changes, lowest=1)
 
 
 def check_changes(width: int | None, changes: Sequence[Change]) -> None:
@@ -90,20 +97,18 @@ def check_changes(width: int | None, changes: Sequence[Change]) -> None:
 class _Edit:
     """One edit of one tree; holds the touched nodes of each level by their last key."""
 
-    def __init__(
-        self, source: NodeSource, rule: BoundaryRule, width: int | None, root: ObjId
-    ) -> None:
+    def __init__(self, source: NodeSource, rule: BoundaryRule, root: ObjId) -> None:
         self._source = source
         self._rule = rule
-        self._width = width
         self._root_id = root
         self._root = source.load_node(root)
         self._touched: list[dict[bytes, Node]] = [{} for _ in range(self._root.level + 1)]
         self._made: list[NewNode] = []
 
-    def run(self, changes: Sequence[Change]) -> Edited:
-        self._route([key for key, _ in changes])
-        for level in range(self._root.level + 1):
+    def run(self, changes: Sequence[Change], lowest: int = 0) -> Edited:
+        """Applies changes of a level, and all that follows from them above it."""
+        self._route([key for key, _ in changes], lowest)
+        for level in range(lowest, self._root.level + 1):
             changes = self._edit_level(level, changes)
             if not changes:
                 return Edited(self._root_id, [])
@@ -113,13 +118,13 @@ class _Edit:
         if len(children) > 1:
             root = grow(self._rule, self._root.level + 1, children, self._made.append)
             return Edited(root, self._made)
-        return self._collapse(children[0].obj_id)
+        return self._collapse(self._root.level, children[0].obj_id)
 
-    def _route(self, keys: list[bytes]) -> None:
+    def _route(self, keys: list[bytes], lowest: int) -> None:
         """Step 1: loads the path of every key."""
         groups = [(self._root, 0, len(keys))]
         self._touched[self._root.level][last_key(self._root)] = self._root
-        for level in range(self._root.level - 1, -1, -1):
+        for level in range(self._root.level - 1, lowest - 1, -1):
             ids: list[ObjId] = []
             spans: list[tuple[bytes, int, int]] = []
             for node, low, high in groups:
@@ -185,7 +190,8 @@ class _Edit:
                 high = self._span_end(changes, low, name, is_last=at == len(names) - 1)
                 at += 1
             replaced[name] = None
-            run.extend(self._touched[level][name], changes[low:high])
+            own = changes[low:high]
+            run.extend(self._touched[level][name], [key for key, _ in own], [to for _, to in own])
             low = high
             for node in run.take_complete():
                 replaced[last_key(node)] = child_value(self._make(node))
@@ -222,12 +228,14 @@ class _Edit:
         self._made.append(new)
         return new
 
-    def _collapse(self, root: ObjId) -> Edited:
+    def _collapse(self, level: int, root: ObjId) -> Edited:
         """Step 4: a root with one child is not a root."""
         made = {new.obj_id: new for new in self._made}
-        while True:
+        # A leaf is not looked at: one that was just made may be nowhere to be loaded from.
+        while level:
             node = made[root].node if root in made else self._source.load_node(root)
-            if node.level == 0 or len(node.suffixes) > 1:
-                return Edited(root, list(made.values()))
+            if len(node.suffixes) > 1:
+                break
             made.pop(root, None)
-            root = child_at(node, 0)
+            root, level = child_at(node, 0), level - 1
+        return Edited(root, list(made.values()))

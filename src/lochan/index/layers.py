@@ -7,7 +7,7 @@ layers, which allows a level between the two; it was measured and not built, see
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import merge
 from operator import attrgetter
 from typing import Final
@@ -17,7 +17,7 @@ import msgspec
 from lochan.base.ids import ObjId
 from lochan.base.keys import Universe
 from lochan.codec.elements import FILE_REMOVE, TABLE_REMOVE, TABLE_WIDTH, is_remove
-from lochan.index.difference import Difference, diff_trees
+from lochan.index.difference import Difference, diff_trees, leaves_of_right
 from lochan.index.node import Node, find_value, items_of, key_at, lower_bound, value_at
 from lochan.index.read import find_many as find_many_in_tree
 from lochan.index.read import find_one as find_one_in_tree
@@ -143,6 +143,32 @@ def diff(
         if change.key not in hidden
     )
     return merge(changed, below, key=_KEY)
+
+
+def find_changed(
+    source: NodeSource,
+    left: Index,
+    right: Index,
+    matches: Callable[[bytes], bool],
+    select: Callable[[Node], Iterable[bytes]],
+) -> list[Difference]:
+    """Returns the keys that the right index has otherwise than the left, with a matching element.
+
+    `select` returns the keys of a leaf whose elements match. So a difference of very many keys
+    that is searched for few elements costs no object for each key.
+    """
+    keys = {key for index in (left, right) for key, _ in _embedded_range(index.embedded, b"", None)}
+    for leaf in leaves_of_right(source, left.root, right.root):
+        keys.update(select(leaf))
+    wanted = sorted(keys)
+    found = zip(wanted, find_many(source, right, wanted), strict=True)
+    matching = [(key, new) for key, new in found if new is not None and matches(new)]
+    olds = find_many(source, left, [key for key, _ in matching])
+    return [
+        Difference(key, old, new)
+        for (key, new), old in zip(matching, olds, strict=True)
+        if old != new
+    ]
 
 
 def _embedded_range(

@@ -98,12 +98,15 @@ def _over(embedded: Node | None, operations: Sequence[Change]) -> Sequence[Chang
     if embedded is None:
         return operations
     own = {key for key, _ in operations}
-    older = [
-        (key, None if is_remove(element) else element)
-        for key, element in items_of(embedded)
-        if key not in own
-    ]
+    older = [change for change in embedded_changes(embedded) if change[0] not in own]
     return list(merge(older, operations, key=_KEY))
+
+
+def embedded_changes(embedded: Node | None) -> list[Change]:
+    """Returns what the embedded layer changes in the tree below it."""
+    if embedded is None:
+        return []
+    return [(key, None if is_remove(element) else element) for key, element in items_of(embedded)]
 
 
 def splice(shape: Shape, index: Index, operations: Sequence[Change]) -> Node | None:

@@ -7,52 +7,53 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from heapq import merge
 from operator import itemgetter
 from typing import Final
 
 import msgspec
 
-from lochan.base.errors import TooLarge
+from lochan.base.checks import check
 from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.base.keys import Universe, ordered
 from lochan.base.limits.commits import (
     COMMIT_OWN_BYTES_MAX,
     COMMIT_OWN_KEYS_MAX,
     COMMIT_TAIL_MAX,
-    HEADERS_BYTES_MAX,
-    MESSAGE_BYTES_MAX,
     RECENT_KEYS_MAX,
 )
 from lochan.base.ports import Clock
 from lochan.codec.commits import (
     CommitObject,
+    OperationsDigest,
     UniverseIndex,
     commit_id,
-    digest_operations,
     encode_commit,
     jump_sequence,
 )
-from lochan.codec.elements import encode_text
+from lochan.codec.elements import same_file
 from lochan.codec.rows import ReferenceRow
 from lochan.index.boundary import BoundaryRule
-from lochan.index.build import build_tree
+from lochan.index.build import NodeSink, build_tree
+from lochan.index.bulk import TreeMerge
 from lochan.index.edit import edit_tree
 from lochan.index.layers import SHAPES, Index, find_in_both, find_many, find_one, read_page
 from lochan.index.node import Change, NewNode
 from lochan.index.source import NodeSource, Overlay
-from lochan.index.spill import advance, spill_limit, surely_spills
+from lochan.index.spill import advance, embedded_changes, spill_limit, surely_spills
 from lochan.kernel.history import ancestor_at, is_ancestor, iterate_log
 from lochan.kernel.plan import (
+    BulkChanges,
     CommitPlan,
     Digested,
     Graft,
     check_plan,
+    check_texts,
+    checked_batches,
     find_conflicts,
     keys_conflict,
 )
 from lochan.kernel.recent import Recent
-from lochan.kernel.reliance import Check, Reliance, Watch
+from lochan.kernel.reliance import Check, Excuse, Lookup, Reliance, Watch
 from lochan.kernel.views import CommitOverlay, CommitView, Views
 from lochan.persist.staged import StagedRecords
 
@@ -71,7 +72,7 @@ class Built(msgspec.Struct, frozen=True, gc=False):
     nodes: tuple[NewNode, ...]
     values: tuple[tuple[ObjId, bytes], ...]
     changes: Sequence[Change] = ()
-    """All changes in ascending order; none after a graft, which does not need them."""
+    """All changes in ascending order; none after a graft, and without those that came in bulk."""
 
     def objects(self) -> list[tuple[ObjId, bytes]]:
         """Returns all objects to be stored, the commit last."""
@@ -105,6 +106,16 @@ class Head(msgspec.Struct, frozen=True, gc=False):
         """Records a read that has no keys of its own, see `Reliance`."""
         if self.reliance is not None:
             self.reliance.add_watch(watch)
+
+    def excuse(self, excuse: Excuse) -> None:
+        """Records which changes of keys leave the plan as it is, see `Reliance`."""
+        if self.reliance is not None:
+            self.reliance.add_excuse(excuse)
+
+    def look_up_again(self, lookup: Lookup) -> None:
+        """Records a read of very many keys, see `Reliance`."""
+        if self.reliance is not None:
+            self.reliance.add_lookup(lookup)
 
     def check_again(self, check: Check) -> None:
         """Records what has to hold on each later head that the plan is grafted onto."""
@@ -178,8 +189,11 @@ class Builder:
         clock: Clock,
         base: CommitView,
         recent: Recent | None = None,
+        sink: NodeSink | None = None,
     ) -> None:
         self._recent = recent
+        # Stores the nodes of changes that come in bulk at once: they may be more than fit memory.
+        self._sink = sink
         self._touched: dict[bytes, int] = {}
         self.commits = CommitOverlay(views)
         self.nodes = Overlay(nodes)
@@ -196,7 +210,7 @@ class Builder:
         if plan.graft is not None:
             return self._grafted(head, plan, plan.graft)
         check_plan(plan)
-        _check_texts(plan)
+        check_texts(plan)
         current = plan.current
         if current is None:
             keys = [operation.key for operation in plan.operations]
@@ -207,15 +221,23 @@ class Builder:
                 raise keys_conflict(conflicts)
         changes = _changes_of(plan)
         nodes: list[NewNode] = []
+        digest = OperationsDigest()
         parts = split_universes(changes)
-        files, stored_files = self._advance(head, Universe.FILES, parts[Universe.FILES], nodes)
+        if plan.bulk is None:
+            files, stored_files = self._advance(head, Universe.FILES, parts[Universe.FILES], nodes)
+        else:
+            check(not parts[Universe.FILES], "beside changes in bulk are operations on tables only")
+            files, stored_files = self._merge_files(head, plan.bulk, digest, nodes)
         tables, stored_tables = self._advance(head, Universe.TABLES, parts[Universe.TABLES], nodes)
-        body = self._body(head, plan, _digested(changes), (stored_tables, stored_files))
+        # Keys of files sort before keys of tables.
+        digest.add(changes)
+        digested = Digested(digest.value(), None if plan.bulk is not None else _own_keys(changes))
+        body = self._body(head, plan, digested, (stored_tables, stored_files))
         if body.own is None:
             body = self._with_unchanged(body, plan, current, nodes)
         view = CommitView(commit_id(body), body, tables, files)
         self.commits.add(view)
-        if len(changes) > RECENT_KEYS_MAX:
+        if plan.bulk is not None or len(changes) > RECENT_KEYS_MAX:
             self._forget_keys(view)
         else:
             for key, _ in changes:
@@ -253,7 +275,8 @@ class Builder:
         """
         changes = graft.changes[universe]
         moved = [one for one in graft.moved if one.key[0] == universe]
-        if len(moved) > len(changes) or not surely_spills(changes):
+        is_bulk = graft.is_bulk and universe is Universe.FILES
+        if not is_bulk and (len(moved) > len(changes) or not surely_spills(changes)):
             return self._advance(head, universe, changes, nodes)
         root = graft.roots[universe]
         rights = [(one.key, one.right) for one in moved]
@@ -375,6 +398,25 @@ class Builder:
             self.nodes.add(done.nodes)
         return done.index, UniverseIndex(int(universe), done.embedded_raw, done.index.root)
 
+    def _merge_files(
+        self, head: CommitView, bulk: BulkChanges, digest: OperationsDigest, nodes: list[NewNode]
+    ) -> tuple[Index, UniverseIndex]:
+        """Puts very many files into the tree; nothing stays embedded.
+
+        What was embedded goes into the tree first. Its nodes are few, and some are changed again.
+        """
+        sink = self._sink or nodes.append
+        below = edit_tree(
+            self.nodes, self._rule, None, head.files.root, embedded_changes(head.files.embedded)
+        )
+        self.nodes.add(below.nodes)
+        for new in below.nodes:
+            sink(new)
+        merged = TreeMerge(self.nodes, self._rule, same_file, sink, digest.add_pairs)
+        root = merged.run(below.root, checked_batches(bulk))
+        self.nodes.add(nodes)
+        return Index(None, root), UniverseIndex(int(Universe.FILES), b"", root)
+
     def _body(
         self,
         head: CommitView,
@@ -424,9 +466,7 @@ def _changes_of(plan: CommitPlan) -> Sequence[Change]:
     """Returns all changes of a plan in ascending order."""
     changes: list[Change] = [(op.key, op.element) for op in plan.operations]
     changes.sort(key=_KEY)
-    if not plan.bulk:
-        return changes
-    return list(merge(plan.bulk, changes, key=_KEY)) if changes else plan.bulk
+    return changes
 
 
 def split_universes(changes: Sequence[Change]) -> Mapping[Universe, Sequence[Change]]:
@@ -435,14 +475,12 @@ def split_universes(changes: Sequence[Change]) -> Mapping[Universe, Sequence[Cha
     return {Universe.FILES: changes[:split], Universe.TABLES: changes[split:]}
 
 
-def _digested(changes: Sequence[Change]) -> Digested:
-    """Returns what a commit records of its operations: their digest, and their keys if few."""
-    own: tuple[bytes, ...] | None = None
-    if len(changes) <= COMMIT_OWN_KEYS_MAX:
-        own = tuple([key for key, _ in changes])
-        if sum(map(len, own)) > COMMIT_OWN_BYTES_MAX:
-            own = None
-    return Digested(digest_operations(changes), own)
+def _own_keys(changes: Sequence[Change]) -> tuple[bytes, ...] | None:
+    """Returns the keys that a commit lists as its own, None if they are too many."""
+    if len(changes) > COMMIT_OWN_KEYS_MAX:
+        return None
+    own = tuple([key for key, _ in changes])
+    return own if sum(map(len, own)) <= COMMIT_OWN_BYTES_MAX else None
 
 
 def _stored(head: CommitView, universe: Universe) -> UniverseIndex:
@@ -452,24 +490,3 @@ def _stored(head: CommitView, universe: Universe) -> UniverseIndex:
             if stored.universe == universe:
                 return stored
     return UniverseIndex(int(universe), b"", None)
-
-
-def _check_texts(plan: CommitPlan) -> None:
-    """Refuses texts that are too long or no text; nearly all are short and plain."""
-    message = plan.message
-    if len(message) > MESSAGE_BYTES_MAX:
-        raise TooLarge(f"a message has at most {MESSAGE_BYTES_MAX} bytes")
-    if not message.isascii() and len(encode_text(message)) > MESSAGE_BYTES_MAX:
-        raise TooLarge(f"a message has at most {MESSAGE_BYTES_MAX} bytes")
-    for name, values in plan.hidden:
-        for text in (name, *values):
-            if not text.isascii():
-                encode_text(text)
-    size = 0
-    for name, values in plan.headers:
-        for text in (name, *values):
-            size += len(text)
-            if not text.isascii():
-                encode_text(text)
-    if size > HEADERS_BYTES_MAX:
-        raise TooLarge(f"the headers of a commit have at most {HEADERS_BYTES_MAX} characters")

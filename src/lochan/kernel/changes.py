@@ -31,10 +31,23 @@ def diff_commits(
 
     A file that was put again as the same file, perhaps at another address, does not differ.
     """
+    for one in diff_elements(nodes, left, right, start, end):
+        if not same_state(one.key, one.left, one.right):
+            yield one
+
+
+def diff_elements(
+    nodes: NodeSource,
+    left: CommitView,
+    right: CommitView,
+    start: bytes = b"",
+    end: bytes | None = None,
+) -> Iterator[Difference]:
+    """Yields the keys of [start, end) whose elements differ in any byte, in order."""
+    if left.obj_id == right.obj_id:
+        return
     for universe in sorted(Universe):
-        for one in diff(nodes, left.index(universe), right.index(universe), start, end):
-            if not same_state(one.key, one.left, one.right):
-                yield one
+        yield from diff(nodes, left.index(universe), right.index(universe), start, end)
 
 
 def own_changes(commits: CommitSource, nodes: NodeSource, commit: CommitView) -> list[Difference]:

@@ -14,7 +14,7 @@ from lochan.kernel.check_trees import FILES, TreeCheck
 from lochan.kernel.context import RepositoryContext
 from lochan.kv.store import Kind, partition
 from lochan.persist.rows import RowTable
-from lochan.persist.staged import tokens_of
+from lochan.persist.staged import is_cleared, tokens_of
 
 
 class StagedCheck:
@@ -35,7 +35,9 @@ class StagedCheck:
             if self._context.store.get(place, token) is None and not self._has_left(row, token):
                 what = "the staging token is not registered, so that no sweep finds its records"
                 self._findings.add(RowKind.TOKEN, token.hex(), Problem.MISSING, what, where)
-            self._trees.check_elements(self._context.staged.iterate(token), FILES, where)
+            records = self._context.staged.iterate(token)
+            staged = ((key, record) for key, record in records if not is_cleared(record))
+            self._trees.check_elements(staged, FILES, where)
 
     def check_tokens(self) -> None:
         """Checks every registered token by itself."""

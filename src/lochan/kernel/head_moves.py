@@ -11,6 +11,10 @@ the ref-log, with the old head. The steps, and what a crash after each leaves:
 3. swap the row, on condition that it is the one of step 1. Lost: start over, so a commit that came
    between is considered, too. A lost reply is resolved as for every other move.
 
+Staged files stay on top of a fast-forward and of a rebase, which bring what others have committed;
+those that it would change below are a conflict, as in a merge. `force` is refused while files are
+staged: it is not asked for by who staged them, and they would stand on another content.
+
 A dry run ends before step 2 and returns what would have been done.
 """
 
@@ -45,6 +49,7 @@ from lochan.kernel.moves import UNMOVED, Once
 from lochan.kernel.plan import CommitPlan
 from lochan.kernel.provenance import Initiator, Provenance, read_provenance
 from lochan.kernel.references import Destination, MovedReference, ReferenceIndex
+from lochan.kernel.staged_conflicts import check_moved
 from lochan.kernel.views import CommitView
 
 _REBASE: Final = "rebase"
@@ -76,6 +81,27 @@ class AllMoves:
 
 _ALL_MOVES: Final = AllMoves()
 
+
+class StagedGuard(Protocol):
+    """Keeps moves that set a head elsewhere from losing or hiding staged files."""
+
+    def prepare(self, row: ReferenceRow, *, dry_run: bool) -> None:
+        """Prepares a row for a move that drops its sealed tokens; StagedWork if it has changes.
+
+        It may change the row, so that a swap of the row that was read is lost.
+        """
+        ...
+
+
+class NothingStaged:
+    """Has nothing to keep: the kernel by itself stages no files."""
+
+    def prepare(self, row: ReferenceRow, *, dry_run: bool) -> None:
+        """Returns."""
+
+
+NOTHING_STAGED: Final = NothingStaged()
+
 Carry = Callable[[Head, Sequence[Carried], Choices], Sequence[CommitPlan]]
 """Plans commits that carry changes onto a head; reports all conflicts together."""
 
@@ -105,9 +131,15 @@ class HeadMoved(msgspec.Struct, frozen=True):
 class HeadMoves:
     """Moves branches of one repository."""
 
-    def __init__(self, context: RepositoryContext, names: ReferenceIndex) -> None:
+    def __init__(
+        self,
+        context: RepositoryContext,
+        names: ReferenceIndex,
+        guard: StagedGuard = NOTHING_STAGED,
+    ) -> None:
         self._context = context
         self._names = names
+        self._guard = guard
 
     def fast_forward(
         self,
@@ -131,6 +163,7 @@ class HeadMoves:
                     f"{row.name!r} has commits that {source.text!r} has not; merge or rebase"
                 )
             rights.check_change(self._context.nodes, head, source.view)
+            check_moved(self._context.staged, self._context.nodes, row, head, source.view)
             return Destination(source.view.obj_id, "fast-forward", source.text, head.obj_id)
 
         return head_moved(
@@ -150,16 +183,20 @@ class HeadMoves:
         once: Once | None = None,
         rights: MoveRights = _ALL_MOVES,
     ) -> HeadMoved:
-        """Sets a branch to a commit whatever it has; the old head stays in the ref-log."""
+        """Sets a branch to a commit whatever it has; the old head stays in the ref-log.
+
+        StagedWork if files are staged.
+        """
         views = self._context.views
 
         def choose(head: CommitView, row: ReferenceRow) -> Destination | None:
             if row.pointer == source.view.obj_id:
                 return None
             rights.check_change(self._context.nodes, head, source.view)
+            self._guard.prepare(row, dry_run=dry_run)
             base = merge_base(views, head, source.view)
             shown = b"" if base is None else base.obj_id
-            return Destination(source.view.obj_id, "force", source.text, shown)
+            return Destination(source.view.obj_id, "force", source.text, shown, drops_sealed=True)
 
         return head_moved(
             self._context,
@@ -193,6 +230,7 @@ class HeadMoves:
             wanted = rebase.plan(head, row)
             if wanted is not None:
                 rights.check_change(rebase.nodes, head, rebase.top)
+                check_moved(self._context.staged, rebase.nodes, row, head, rebase.top)
             if wanted is not None and not dry_run:
                 rebase.store()
             return wanted

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 import msgspec
 
@@ -89,6 +89,31 @@ def iterate_log(commits: CommitSource, start: ObjId) -> Iterator[CommitView]:
         ids = [] if oldest is None else [ObjId(raw) for raw in oldest.tail]
 
 
+def iterate_ancestors(commits: CommitSource, start: ObjId) -> Iterator[CommitView]:
+    """Yields a commit and its ancestors by all parents, each once, after everything that has it.
+
+    They come by falling generation, those of one generation by falling time of creation.
+    """
+    seen = {start}
+    queue: list[tuple[int, int, ObjId]] = []
+
+    def add(ids: list[ObjId]) -> None:
+        for view in commits.load_many(ids):
+            created_us = 0 if view.body is None else view.body.created_us
+            heappush(queue, (-view.generation, -created_us, view.obj_id))
+
+    add([start])
+    while queue:
+        view = commits.load(heappop(queue)[2])
+        if view.body is None:
+            return
+        yield view
+        parents = [ObjId(raw) for raw in view.body.parents]
+        fresh = [parent for parent in dict.fromkeys(parents) if parent not in seen]
+        seen.update(fresh)
+        add(fresh)
+
+
 def contains(commits: CommitSource, head: CommitView, wanted: ObjId, generation: int) -> bool:
     """Returns whether a commit of that generation is in the first-parent chain of a head.
 
@@ -108,7 +133,7 @@ def merge_base(commits: CommitSource, left: CommitView, right: CommitView) -> Co
 
     Where the lines of first parents meet, and no merge stands above on either, is the answer, found
     by jumps. Else commits are taken by falling generation, those of one generation in one fetch,
-    until one is reached from both sides.
+    until one is reached from both sides. One that is better than where the lines meet is above it.
     """
     if EMPTY_ID in (left.obj_id, right.obj_id):
         return None
@@ -117,31 +142,27 @@ def merge_base(commits: CommitSource, left: CommitView, right: CommitView) -> Co
         return None if shared.body is None else shared
     marks: dict[ObjId, int] = {left.obj_id: _LEFT}
     marks[right.obj_id] = marks.get(right.obj_id, 0) | _RIGHT
-    queue: list[tuple[int, ObjId]] = []
-    for view in (left, right):
-        heappush(queue, (-view.generation, view.obj_id))
+    found = {left.obj_id: left, right.obj_id: right}
+    queue = [(-view.generation, obj_id) for obj_id, view in found.items()]
+    heapify(queue)
     while queue:
-        batch = _take_generation(queue)
-        for obj_id in batch:
-            if marks[obj_id] == _BOTH and obj_id != EMPTY_ID:
-                return commits.load(obj_id)
-        parents: list[ObjId] = []
-        for view in commits.load_many(batch):
-            for raw in () if view.body is None else view.body.parents:
-                marks[ObjId(raw)] = marks.get(ObjId(raw), 0) | marks[view.obj_id]
-                parents.append(ObjId(raw))
-        for parent in commits.load_many(list(dict.fromkeys(parents))):
-            heappush(queue, (-parent.generation, parent.obj_id))
-    return None
-
-
-def _take_generation(queue: list[tuple[int, ObjId]]) -> list[ObjId]:
-    """Takes all commits of the largest generation, each once."""
-    generation = queue[0][0]
-    batch: dict[ObjId, None] = {}
-    while queue and queue[0][0] == generation:
-        batch[heappop(queue)[1]] = None
-    return list(batch)
+        # All of one generation are taken together: one of them may mark no other.
+        generation, unseen = queue[0][0], []
+        while queue and queue[0][0] == generation:
+            obj_id = heappop(queue)[1]
+            mark, body = marks[obj_id], found[obj_id].body
+            if mark == _BOTH:
+                return found[obj_id]
+            for raw in () if body is None else body.parents:
+                parent = ObjId(raw)
+                if parent not in marks:
+                    unseen.append(parent)
+                marks[parent] = marks.get(parent, 0) | mark
+        for view in commits.load_many(unseen):
+            if view.generation > shared.generation:
+                found[view.obj_id] = view
+                heappush(queue, (-view.generation, view.obj_id))
+    return None if shared.body is None else shared
 
 
 def meeting(commits: CommitSource, left: CommitView, right: CommitView) -> CommitView:

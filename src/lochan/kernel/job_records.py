@@ -57,19 +57,23 @@ class RecordsOnHead:
         gets the records of both sides.
         """
         led = {one.key: one for one in changes if one.key[0] == Universe.TABLES}
-        moved: dict[tuple[int, int], _Move] = {}
+        # None where two commits have the same records; nearly all changes are between the same two.
+        moved: dict[tuple[int, int], _Move | None] = {}
         for op in carried:
             if op.element is None or op.key not in led:
                 continue
             owner = owner_name(op.element[_CONTENT_ID:])
             self._followed.add(owner)
             before, after = self._now.get(owner, self._head.view), states.get(op.key, state)
-            if before.files == after.files:
-                continue
-            move = moved.setdefault((id(before), id(after)), _Move(before, after))
-            move.owners[owner] = op.element == led[op.key].right
-            self._now[owner] = after
-        operations = [op for move in moved.values() for op in self._moved(move)]
+            pair = (id(before), id(after))
+            if pair not in moved:
+                moved[pair] = None if before.files == after.files else _Move(before, after)
+            move = moved[pair]
+            if move is not None:
+                move.owners[owner] = op.element == led[op.key].right
+                self._now[owner] = after
+        moves = [move for move in moved.values() if move is not None]
+        operations = [op for move in moves for op in self._moved(move)]
         return [*operations, *self._unfollowed(changes)]
 
     def _moved(self, move: _Move) -> Iterable[Operation]:

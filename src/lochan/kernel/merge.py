@@ -35,15 +35,16 @@ from lochan.codec.elements import same_state
 from lochan.index.difference import Difference
 from lochan.index.layers import find_many
 from lochan.kernel.build import Head
-from lochan.kernel.changes import diff_commits, line_above, own_changes
+from lochan.kernel.changes import diff_commits, line_above, line_between, own_changes
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.history import has_merged, merge_base, shared_sequence
 from lochan.kernel.job_records import RecordsOnHead
 from lochan.kernel.merge_choices import Behaviour, Choices, MergeConflict, check_choices
 from lochan.kernel.messages import listing, title_of
 from lochan.kernel.plan import ANY, CommitPlan, Operation
-from lochan.kernel.staged_conflicts import find_staged, staged_conflict
+from lochan.kernel.staged_conflicts import check_planned
 from lochan.kernel.views import CommitView
+from lochan.model.requests import EmptyMerge
 
 Rewrite = Callable[[Headers], Headers]
 """Changes the headers of a commit that is made again."""
@@ -151,8 +152,12 @@ class MergeProposal:
         incarnation: int | None = None,
         rights: CarryRights = ALL_KEYS,
         rewrite: Rewrite = kept,
+        empty: EmptyMerge = "never",
+        records_source: bool = True,
     ) -> None:
         check_choices(choices)
+        self._empty = empty
+        self._merged = (source.obj_id,) if records_source else ()
         self._context = context
         self._rights = rights
         self._rewrite = rewrite
@@ -169,6 +174,8 @@ class MergeProposal:
     def plan(self, head: Head) -> Sequence[CommitPlan]:
         """Plans the merge; nothing if the head has everything of the source already.
 
+        `empty` states when that is a commit without changes.
+
         Leaves in `base` and `carried` from where the sides parted and what the source has changed
         since.
         """
@@ -176,7 +183,7 @@ class MergeProposal:
         head.check_again(partial(self._parted_at, base, head.view))
         self.base, self.carried = base, ()
         if base.obj_id == self._source.obj_id:
-            return []
+            return self._unchanged(self._empty == "always")
         if self._replay:
             self.carried = self._replayed(head)
         else:
@@ -186,7 +193,7 @@ class MergeProposal:
                     message=self._message,
                     headers=self._headers,
                     hidden=self._hidden,
-                    merged=(self._source.obj_id,),
+                    merged=self._merged,
                     bases=(base,),
                     state=self._source,
                 )
@@ -196,7 +203,15 @@ class MergeProposal:
         unknown = set(self._choices.keys).difference(touched)
         if unknown:
             raise Invalid(f"{len(unknown)} keys have a merge behaviour but were not changed")
-        return carry(head, self.carried, self._choices, self._rights)
+        return carry(head, self.carried, self._choices, self._rights) or self._unchanged(
+            self._empty != "never"
+        )
+
+    def _unchanged(self, is_commit: bool) -> list[CommitPlan]:
+        """Plans what a merge is that changes nothing."""
+        if not is_commit:
+            return []
+        return [CommitPlan((), self._message, self._headers, self._hidden, merged=self._merged)]
 
     def _find_base(self, head: Head) -> CommitView:
         return merge_base(head.commits, head.view, self._source) or head.commits.load(EMPTY_ID)
@@ -205,13 +220,30 @@ class MergeProposal:
         """Returns whether a later head has of the source what the one that was planned on had.
 
         Commits without further parents bring nothing of the source, unless they are themselves in
-        its history; then their generation is not above that of the source.
+        its history; then their generation is not above that of the source. Of a merge that came
+        meanwhile only what it has merged is compared, not all that the branch has merged before.
         """
         is_plain = head.view.merges == planned.merges
-        if is_plain and self._source.generation <= planned.generation:
+        is_later = self._source.generation <= planned.generation
+        if is_plain and is_later:
             return True
-        # What a replay leaves out depends on more than on the base.
-        return (is_plain or not self._replay) and self._find_base(head).obj_id == base.obj_id
+        if self._replay and not is_plain:
+            # What a replay leaves out depends on more than on the base.
+            return False
+        if is_later and not self._is_brought(base, planned, head):
+            return True
+        return self._find_base(head).obj_id == base.obj_id
+
+    def _is_brought(self, base: CommitView, planned: CommitView, head: Head) -> bool:
+        """Returns whether a merge after the planned head may have brought a better base."""
+        commits = head.commits
+        for view in line_between(commits, planned.obj_id, head.view):
+            for raw in () if view.body is None else view.body.parents[1:]:
+                found = merge_base(commits, commits.load(ObjId(raw)), self._source)
+                if found is not None and found.obj_id != base.obj_id:
+                    if found.generation >= base.generation:
+                        return True
+        return False
 
     def _replayed(self, head: Head) -> list[Carried]:
         # Not the line after the merge base: after a merge of the target that is not on the line.
@@ -373,11 +405,7 @@ def carry(
         conflicts = tuple(target.conflicts.values())
         message = f"{len(conflicts)} keys were changed on both sides; resolve them and merge again"
         raise KeysConflict(message, conflicts)
-    if staged := find_staged(head, (one for plan in plans for one in plan.operations)):
-        brought = {one.key: one.element for plan in plans for one in plan.operations}
-        raise staged_conflict(
-            tuple([MergeConflict(key, None, brought[key], mine, None) for key, mine in staged])
-        )
+    check_planned(head, (one for plan in plans for one in plan.operations))
     merged = tuple(parent for one in carried for parent in one.merged)
     if plans and merged:
         plans[-1] = msgspec.structs.replace(plans[-1], merged=merged)

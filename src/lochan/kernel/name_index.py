@@ -42,6 +42,7 @@ class NewReferenceRow(msgspec.Struct, frozen=True):
     kind: str
     pointer: ObjId
     expires_us: int | None = None
+    concealed: bool = False
 
 
 class UnreadableReference(msgspec.Struct, frozen=True, gc=False):
@@ -124,6 +125,7 @@ def row_of(name: RefName, element: ReferenceElement) -> ReferenceRow:
         element.created_us,
         expires_us=element.expires_us,
         moves=(first,),
+        concealed=element.concealed,
     )
 
 
@@ -210,6 +212,7 @@ class AddNames:
                 self._who.name,
                 new.expires_us,
                 self._who.roles,
+                new.concealed,
             )
             for new in self._wanted
         }

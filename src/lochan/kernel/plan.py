@@ -6,17 +6,20 @@ and reported together; nothing is written unless there are none.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
-from lochan.base.errors import Invalid, InvalidKey, KeysConflict
+from lochan.base.errors import Invalid, InvalidKey, KeysConflict, TooLarge
 from lochan.base.ids import ObjId
 from lochan.base.keys import Universe
+from lochan.base.limits.commits import HEADERS_BYTES_MAX, MESSAGE_BYTES_MAX
 from lochan.base.limits.contents import KEY_BYTES_MAX, PATH_BYTES_MAX
 from lochan.codec.commits import Headers
+from lochan.codec.elements import encode_text
+from lochan.index.bulk import ChangeBatch
 from lochan.index.difference import Difference
 from lochan.index.node import Change
 
@@ -61,17 +64,34 @@ class Digested(msgspec.Struct, frozen=True, gc=False):
     own: tuple[bytes, ...] | None
 
 
+class BulkChanges(Protocol):
+    """Very many changes of files, which are read anew each time that they are needed.
+
+    They expect nothing. One that leaves its key as the head has it is no change.
+    """
+
+    def batches(self) -> Iterable[ChangeBatch]:
+        """Returns the changes, in ascending order of their keys."""
+        ...
+
+    def have_one_of(self, keys: Sequence[bytes]) -> bool:
+        """Returns whether one of these keys is among them, with an effect or without."""
+        ...
+
+
 class Graft(msgspec.Struct, frozen=True):
     """A commit that was built on an earlier head, and what the head has changed since.
 
     `changes` are those of the commit in ascending order, `roots` those of the trees that were
-    built. `moved` are the differences between the heads, without keys of the commit.
+    built. `moved` are the differences between the heads, without keys of the commit. The changes of
+    files that came in bulk are not there.
     """
 
     changes: Mapping[Universe, Sequence[Change]]
     roots: Mapping[Universe, ObjId | None]
     digested: Digested
     unchanged_root: bytes | None
+    is_bulk: bool = False
     moved: Sequence[Difference] = ()
 
 
@@ -92,11 +112,8 @@ class CommitPlan(msgspec.Struct, frozen=True):
     current: Mapping[bytes, bytes | None] | None = None
     """What all keys of the plan hold on this very head, if the planner has compared them."""
 
-    bulk: Sequence[Change] = ()
-    """Further changes of one universe, in ascending order; each differs from what the head holds.
-
-    They expect nothing. For very many keys, for which an operation each would be too much.
-    """
+    bulk: BulkChanges | None = None
+    """Very many changes of files; then all operations are on tables."""
 
     graft: Graft | None = None
     """What was built of this commit on an earlier head, see `preparation.py`."""
@@ -151,15 +168,48 @@ def check_plan(plan: CommitPlan) -> None:
     if len(set(keys)) != len(keys):
         raise Invalid("a commit names each key once")
     keys += [unchanged.key for unchanged in plan.unchanged]
-    if plan.bulk:
-        # A key that an operation names too, or that is out of order, is refused by the index.
-        keys += [key for key, _ in plan.bulk]
     for key in keys:
         bytes_max = _KEY_BYTES_MAX.get(key[:1])
         if bytes_max is None:
             raise Invalid("a key starts with the byte of its universe")
         if not 1 < len(key) <= bytes_max:
             raise InvalidKey(f"a key of this universe has 2 to {bytes_max} bytes, not {len(key)}")
+
+
+def check_texts(plan: CommitPlan) -> None:
+    """Refuses texts that are too long or no text; nearly all are short and plain."""
+    message = plan.message
+    if len(message) > MESSAGE_BYTES_MAX:
+        raise TooLarge(f"a message has at most {MESSAGE_BYTES_MAX} bytes")
+    if not message.isascii() and len(encode_text(message)) > MESSAGE_BYTES_MAX:
+        raise TooLarge(f"a message has at most {MESSAGE_BYTES_MAX} bytes")
+    for name, values in plan.hidden:
+        for text in (name, *values):
+            if not text.isascii():
+                encode_text(text)
+    size = 0
+    for name, values in plan.headers:
+        for text in (name, *values):
+            size += len(text)
+            if not text.isascii():
+                encode_text(text)
+    if size > HEADERS_BYTES_MAX:
+        raise TooLarge(f"the headers of a commit have at most {HEADERS_BYTES_MAX} characters")
+
+
+def checked_batches(bulk: BulkChanges) -> Iterator[ChangeBatch]:
+    """Yields changes that come in bulk; refuses keys as `check_plan` does.
+
+    Their order is checked by the index.
+    """
+    first, bytes_max = bytes((Universe.FILES,)), _KEY_BYTES_MAX[bytes((Universe.FILES,))]
+    for batch in bulk.batches():
+        keys = batch.keys
+        if not (keys[0].startswith(first) and keys[-1].startswith(first)):
+            raise Invalid("changes that come in bulk are of files")
+        if first in keys or max(map(len, keys)) > bytes_max:
+            raise InvalidKey(f"a key of this universe has 2 to {bytes_max} bytes")
+        yield batch
 
 
 def find_conflicts(plan: CommitPlan, current: Mapping[bytes, bytes | None]) -> list[KeyConflict]:

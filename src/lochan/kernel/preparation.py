@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import islice
 from operator import itemgetter
 from typing import Final
@@ -48,9 +49,10 @@ from lochan.base.limits.commits import (
 )
 from lochan.codec.rows import ReferenceRow
 from lochan.index.difference import Difference
-from lochan.index.node import Change
+from lochan.index.node import Change, NewNode
 from lochan.kernel.build import Builder, Built, Head, split_universes
-from lochan.kernel.changes import diff_commits
+from lochan.kernel.changes import diff_elements
+from lochan.kernel.context import RepositoryContext
 from lochan.kernel.plan import CommitPlan, Digested, Graft, Plan, TokenPlan
 from lochan.kernel.publish import REFUSALS, Proposal, Published, Publisher, Settled
 from lochan.kernel.reliance import Reliance
@@ -85,6 +87,45 @@ class _Prepared(msgspec.Struct, frozen=True):
     changes: Sequence[Sequence[Change]]
 
 
+class _NodeStorage:
+    """Stores objects before the commit that refers to them, in small batches.
+
+    The writes of others wait for one batch, not for all.
+    """
+
+    def __init__(self, context: RepositoryContext) -> None:
+        self._context = context
+        self._waiting: list[NewNode] = []
+
+    def add(self, new: NewNode) -> None:
+        """Stores a node as soon as there are enough of them; `store` stores the rest."""
+        self._waiting.append(new)
+        if len(self._waiting) == GRAFT_STORED_TOGETHER:
+            self._store_nodes(self._waiting)
+            self._waiting = []
+
+    def store(self, values: Sequence[tuple[ObjId, bytes]], nodes: Sequence[NewNode]) -> None:
+        """Stores values and nodes, and the nodes that were added before."""
+        for start in range(0, len(values), GRAFT_STORED_TOGETHER):
+            self._store(values[start : start + GRAFT_STORED_TOGETHER])
+        nodes, self._waiting = [*self._waiting, *nodes], []
+        for start in range(0, len(nodes), GRAFT_STORED_TOGETHER):
+            self._store_nodes(nodes[start : start + GRAFT_STORED_TOGETHER])
+
+    def _store_nodes(self, nodes: Sequence[NewNode]) -> None:
+        self._store([(new.obj_id, new.raw) for new in nodes])
+        self._context.nodes.remember(nodes)
+
+    def _store(self, objects: Sequence[tuple[ObjId, bytes]]) -> None:
+        retry = self._context.retry_steps()
+        while True:
+            try:
+                return self._context.objects.store_many(objects)
+            except (Unavailable, Unknown):
+                # Storing is idempotent.
+                retry.again()
+
+
 class Preparation:
     """A proposal of much work, on its way into the lane; offered there in place of the proposal.
 
@@ -99,6 +140,7 @@ class Preparation:
         self._context = publisher.context
         self._proposal = proposal
         self._limits = limits
+        self._storage = _NodeStorage(publisher.context)
         self._prepared: _Prepared | None = None
         self._plans = 0
         self._offers = 0
@@ -169,7 +211,14 @@ class Preparation:
         context, row = self._context, self._publisher.fetch().row
         self._publisher.check_incarnation(self._proposal, row)
         view = context.views.load(ObjId(row.pointer))
-        builder = Builder(context.views, context.nodes, context.rule, context.clock, view)
+        builder = Builder(
+            context.views,
+            context.nodes,
+            context.rule,
+            context.clock,
+            view,
+            sink=self._storage.add,
+        )
         return Head(view, builder, row, context.staged)
 
     def _prepare(self, head: Head) -> bool:
@@ -185,9 +234,11 @@ class Preparation:
             if plan.current is None:
                 reliance.add_keys([op.key for op in plan.operations])
                 reliance.add_keys([relied.key for relied in plan.unchanged])
+            if plan.bulk is not None:
+                reliance.add_lookup(plan.bulk.have_one_of)
             built = head.builder.build(top, plan)
             changes = built.changes
-            if len(changes) >= self._limits.changes_min:
+            if plan.bulk is not None or len(changes) >= self._limits.changes_min:
                 plan = self._stored(plan, changes, built)
             plans.append(plan)
             lines.append(changes)
@@ -197,31 +248,17 @@ class Preparation:
 
     def _stored(self, plan: CommitPlan, changes: Sequence[Change], built: Built) -> CommitPlan:
         """Stores what a commit refers to; returns its plan with what was built."""
-        self._store(built, built.values)
+        self._storage.store(built.values, built.nodes)
         body = built.view.body
         graft = Graft(
             split_universes(changes),
             _roots(built.view),
             Digested(b"", None) if body is None else Digested(body.operations, body.own),
             None if body is None else body.unchanged_root,
+            is_bulk=plan.bulk is not None,
         )
         # All that was planned is in the graft.
-        return msgspec.structs.replace(plan, operations=(), bulk=(), objects=(), graft=graft)
-
-    def _store(self, built: Built, values: Sequence[tuple[ObjId, bytes]]) -> None:
-        context, retry = self._context, self._context.retry_steps()
-        objects = [*values, *((new.obj_id, new.raw) for new in built.nodes)]
-        stored = 0
-        while stored < len(objects):
-            try:
-                # In small batches: the writes of others wait for one, not for all.
-                context.objects.store_many(objects[stored : stored + GRAFT_STORED_TOGETHER])
-            except (Unavailable, Unknown):
-                # Storing is idempotent.
-                retry.again()
-            else:
-                stored += GRAFT_STORED_TOGETHER
-        context.nodes.remember(built.nodes)
+        return msgspec.structs.replace(plan, operations=(), bulk=None, objects=(), graft=graft)
 
     def _catch_up(self, head: Head, plans: Sequence[CommitPlan]) -> None:
         """Step 2: makes the prepared trees those of a later head."""
@@ -232,7 +269,7 @@ class Preparation:
         for plan in plans:
             built = head.builder.build(top, plan)
             if plan.graft is not None:
-                self._store(built, ())
+                self._storage.store((), built.nodes)
                 graft = msgspec.structs.replace(plan.graft, roots=_roots(built.view), moved=())
                 plan = msgspec.structs.replace(plan, graft=graft)
             caught_up.append(plan)
@@ -251,13 +288,15 @@ class Preparation:
             return None
         if not head.stands_on(prepared.view):
             return None
-        found: Iterable[Difference] = diff_commits(head.nodes, prepared.view, head.view)
+        # Also files that are the same at another address: the trees differ by them.
+        found: Iterable[Difference] = diff_elements(head.nodes, prepared.view, head.view)
         if differences_max is not None:
             found = islice(found, differences_max + 1)
         moved = list(found)
         if differences_max is not None and len(moved) > differences_max:
             return None
-        if prepared.reliance.is_touched(moved) or not prepared.reliance.holds_on(head):
+        reliance = prepared.reliance
+        if reliance.is_touched(moved, _find_own(prepared)) or not reliance.holds_on(head):
             return None
         return moved
 
@@ -302,6 +341,16 @@ def publish_prepared(preparation: Preparation, offer: Callable[[Proposal], Settl
 
 def _roots(view: CommitView) -> dict[Universe, ObjId | None]:
     return {universe: view.index(universe).root for universe in Universe}
+
+
+def _find_own(prepared: _Prepared) -> Callable[[bytes], Change | None] | None:
+    """Returns how to find what one prepared commit does to a key; None if there are others.
+
+    A commit that is built in the lane compares its keys with the head there, so none is excused.
+    """
+    if len(prepared.plans) != 1 or prepared.plans[0].graft is None:
+        return None
+    return partial(_find_change, prepared.changes[0])
 
 
 def _find_change(changes: Sequence[Change], key: bytes) -> Change | None:

@@ -1,4 +1,4 @@
-"""Creating and opening a repository.
+"""Creating, opening and deleting a repository.
 
 Creation writes, in this order, so that a crash leaves nothing visible:
 
@@ -10,6 +10,11 @@ Creation writes, in this order, so that a crash leaves nothing visible:
 
 What a crash before 4 leaves is unreachable. The list of instances is for the check of a store only:
 it finds a repository whose row in the list of repositories is lost.
+
+Deletion removes the row in the list of repositories, on condition that it is that of the same
+instance: now the name is free. Then it removes the row in the list of instances; a crash before
+that leaves an instance that the check of a store reports. What else the repository has in the store
+is unreachable from then on.
 """
 
 from __future__ import annotations
@@ -19,7 +24,7 @@ from typing import Final
 
 import msgspec
 
-from lochan.base.errors import AlreadyExists, Corrupt, NotFound
+from lochan.base.errors import AlreadyExists, Corrupt, NotFound, Unknown
 from lochan.base.ids import EMPTY_ID, INSTANCE_ID_BYTES, ROOT_INSTANCE, InstanceId
 from lochan.base.names import REFS_NAME, RefName, ref_name
 from lochan.base.ports import Clock, Random, Waiting
@@ -35,7 +40,7 @@ from lochan.codec.rows import (
 from lochan.kernel.context import RepositoryContext, Tuning
 from lochan.kernel.provenance import UNNAMED, Initiator
 from lochan.kernel.references import NewReferenceRow, ReferenceIndex
-from lochan.kv.store import Entry, Kind, Store, partition
+from lochan.kv.store import Entry, Kind, Store, Won, partition
 from lochan.persist.rows import Doubt, RowTable, add_row, scan_all
 
 REPOSITORIES_PLACE: Final = partition(ROOT_INSTANCE, Kind.REPOSITORIES)
@@ -118,6 +123,28 @@ def open_repository(
         raise Corrupt(f"the repository {name!r} has lost its description")
     description = read_description(described, name)
     return join(store, instance, description, ports, tuning)
+
+
+def delete_repository(context: RepositoryContext) -> None:
+    """Deletes a repository; NotFound if its name is gone, or is that of another one by now."""
+    store, name, retry = context.store, context.description.name, context.retry()
+    is_known = True
+    while True:
+        listed = store.get(REPOSITORIES_PLACE, name.encode())
+        if listed is None or read_instance(listed) != context.instance:
+            if is_known:
+                raise NotFound(f"there is no repository {name!r}")
+            # An earlier try has removed it: its reply was lost.
+            break
+        try:
+            outcome = store.delete_if(REPOSITORIES_PLACE, name.encode(), listed.stamp)
+        except Unknown:
+            is_known = False
+        else:
+            if isinstance(outcome, Won):
+                break
+        retry.again()
+    store.delete(INSTANCES_PLACE, context.instance)
 
 
 def read_instance(listed: Entry) -> InstanceId:

@@ -49,6 +49,7 @@ class Kind(IntEnum):
     CLAIMS = 0x63
     STAGING = 0x73
     ACCESS = 0x61
+    UPLOADS = 0x75
 
 
 def partition(instance: InstanceId, kind: Kind, suffix: bytes = b"") -> Partition:

@@ -101,3 +101,5 @@ class Committed(msgspec.Struct, frozen=True):
     branch: str
     hash: str
     added: tuple[AddedContent, ...] = ()
+    meta: CommitMeta | None = None
+    """The meta of the commit, if the use case has it at hand."""

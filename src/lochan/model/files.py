@@ -173,6 +173,31 @@ class AddressReservation(msgspec.Struct, frozen=True, kw_only=True):
     headers: tuple[tuple[str, str], ...] = ()
 
 
+class UploadedPart(msgspec.Struct, frozen=True, gc=False):
+    """A part of an upload; `etag` is the MD5 of its bytes in hex."""
+
+    number: int
+    etag: str
+    size: int = 0
+    modified_us: int = 0
+
+
+class OpenUpload(msgspec.Struct, frozen=True):
+    """An upload in parts that is under way."""
+
+    branch: str
+    path: str
+    id: str
+    began_us: int
+
+
+class UploadPage(msgspec.Struct, frozen=True):
+    """Some uploads in parts, in the order of their names, and whether there are more."""
+
+    uploads: tuple[OpenUpload, ...]
+    is_truncated: bool = False
+
+
 class ImportSource(msgspec.Struct, frozen=True):
     """A prefix of an object store, whose objects become files below `prefix` without a copy."""
 

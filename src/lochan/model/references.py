@@ -39,6 +39,7 @@ class Reference(msgspec.Struct, frozen=True):
     created_us: int | None = None
     expires_us: int | None = None
     annotation: Annotation | None = None
+    concealed: bool = False
 
 
 class ReferenceMove(msgspec.Struct, frozen=True):

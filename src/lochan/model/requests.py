@@ -9,7 +9,7 @@ None of them needs a store.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Literal, TypeVar
 
 import msgspec
 
@@ -21,6 +21,7 @@ from lochan.model.commits import (
     JobRecord,
     LogEntry,
     Operation,
+    Properties,
 )
 from lochan.model.contents import Content, Namespace
 from lochan.model.references import Annotation, Reference, ReferenceHistory, ReferenceMove
@@ -32,6 +33,10 @@ DEFAULT_BRANCH = "-"
 
 # Clients of the API know the length of a page as a number of 32 bits.
 _LIMIT_END: Final = 2**31
+
+EmptyMerge = Literal["never", "new", "always"]
+"""When a merge that changes nothing is a commit: never, if the source has commits that the branch
+does not have, or always."""
 
 _Result_co = TypeVar("_Result_co", covariant=True)
 _Item = TypeVar("_Item")
@@ -89,6 +94,8 @@ class NewReference(RepositoryRequest[Reference], frozen=True, kw_only=True):
     kind: str = "BRANCH"
     expires_us: int | None = None
     annotation: Annotation | None = None
+    concealed: bool = False
+    """Whether listings for lakeFS clients leave the branch out unless they are asked for it."""
 
 
 class NewReferencesRequest(RepositoryRequest[tuple[Reference, ...]], frozen=True, kw_only=True):
@@ -196,6 +203,9 @@ class CommitRequest(RepositoryRequest[Committed], frozen=True, kw_only=True):
     operations: Sequence[Operation]
     staged: bool = False
     allow_empty: bool = False
+    staged_at: str = ""
+    """Where the branch was before the caller staged its files: elsewhere the commit may be empty,
+    because another one may have taken them."""
 
 
 class KeyResolution(msgspec.Struct, frozen=True, kw_only=True):
@@ -232,6 +242,10 @@ class MergeRequest(BranchRequest, frozen=True, kw_only=True):
     paths: Mapping[str, str] = msgspec.field(default_factory=dict)
     conflicts_as_result: bool = False
     squash: bool = True
+    empty: EmptyMerge = "never"
+    """When a merge that changes nothing is a commit all the same."""
+    records_source: bool = True
+    """Whether the source becomes a parent, so that the next merge begins after it."""
 
 
 class TransplantRequest(BranchRequest, frozen=True, kw_only=True):
@@ -245,6 +259,8 @@ class TransplantRequest(BranchRequest, frozen=True, kw_only=True):
     paths: Mapping[str, str] = msgspec.field(default_factory=dict)
     conflicts_as_result: bool = False
     squash: bool = False
+    added: Properties = ()
+    """Properties that each commit gets besides its own; not if they are squashed."""
 
 
 class CherryPickRequest(TransplantRequest, frozen=True, kw_only=True):

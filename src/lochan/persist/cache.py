@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import count
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from lochan.base.ids import ObjId
@@ -19,12 +19,25 @@ _Held = TypeVar("_Held")
 ENTRY_BYTES = 240
 """What an entry costs beside the value: its place in the map, its key, the headers of both."""
 
+# More than one for each that comes, so that a generation is freed before the next one is dropped.
+_FREED_TOGETHER: Final = 4
+
+
+class _Dropped(Protocol):
+    """A generation of any kind of cache."""
+
+    def __len__(self) -> int: ...
+
+    def popitem(self) -> object:
+        """Removes an entry."""
+        ...
+
 
 class _Aging(Protocol):
     """A cache of any kind."""
 
-    def age(self) -> None:
-        """Drops the old generation."""
+    def age(self) -> _Dropped:
+        """Returns the old generation, which it drops."""
         ...
 
 
@@ -34,11 +47,15 @@ class CacheBudget:
     Two generations: an entry that is used moves to the young one, and when that holds half of the
     bytes, all caches drop their old one together. That is as good as least-recently-used to a
     factor of two, and a hit costs one dictionary lookup.
+
+    What is dropped is freed bit by bit, faster than new entries come: to free some thousand commits
+    at once takes tens of milliseconds, in which no thread of the process runs.
     """
 
     def __init__(self, bytes_max: int) -> None:
         self._half_bytes = bytes_max // 2
         self._young_bytes = 0
+        self._dropped: list[_Dropped] = []
         # Threads open repositories at the same time: no two caches may get one number.
         self._numbers = count()
         # Weak, so that a repository that is closed takes its caches along.
@@ -52,13 +69,25 @@ class CacheBudget:
 
     def take(self, weight: int) -> None:
         """Counts an entry that is about to be kept."""
+        if self._dropped:
+            self._free()
         if self._young_bytes + weight > self._half_bytes:
             self._young_bytes = 0
-            for reference in self._caches.valuerefs():
-                cache = reference()
-                if cache is not None:
-                    cache.age()
+            caches = [reference() for reference in self._caches.valuerefs()]
+            self._dropped = [cache.age() for cache in caches if cache is not None]
         self._young_bytes += weight
+
+    def _free(self) -> None:
+        """Frees a few dropped entries; other threads may do so at the same time."""
+        dropped = self._dropped
+        try:
+            for _ in range(_FREED_TOGETHER):
+                while not dropped[-1]:
+                    dropped.pop()
+                dropped[-1].popitem()
+        except (IndexError, KeyError):
+            # There is nothing left, or another thread was first.
+            return
 
 
 class BoundedCache(Generic[_Held]):
@@ -85,9 +114,10 @@ class BoundedCache(Generic[_Held]):
             self._budget.take(self._weigh(held) + ENTRY_BYTES)
             self._young[obj_id] = held
 
-    def age(self) -> None:
-        """Drops the old generation; the young one is the old one from now on."""
-        self._old, self._young = self._young, {}
+    def age(self) -> dict[ObjId, _Held]:
+        """Returns the old generation, which it drops; the young one is the old one from now on."""
+        dropped, self._old, self._young = self._old, self._young, {}
+        return dropped
 
 
 class Caches:

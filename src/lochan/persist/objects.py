@@ -7,10 +7,13 @@ its id, so that databases that spread by partition spread objects evenly. Reads 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Final
 
+from lochan.base.checks import check
 from lochan.base.errors import Corrupt
 from lochan.base.ids import InstanceId, ObjId
+from lochan.base.keys import prefix_end
 from lochan.base.limits.storage import HALF_GRACE_S
 from lochan.base.ports import Clock
 from lochan.codec.commits import (
@@ -22,6 +25,7 @@ from lochan.codec.commits import (
 )
 from lochan.codec.objects import check_object_id
 from lochan.kv.store import Adds, Entry, Kind, Partition, Store, partition
+from lochan.persist.rows import scan_all
 
 _SPREAD_BYTES: Final = 2
 
@@ -65,6 +69,14 @@ class Objects:
             check_object_id(obj_id, raw)
             return None
         return decode_commit(obj_id, raw)
+
+    def find_commit_ids(self, beginning: bytes, limit: int) -> list[ObjId]:
+        """Returns the ids of commits that begin with these bytes, two or more of them."""
+        check(len(beginning) >= _SPREAD_BYTES, "the beginning of an id names its partition")
+        place = Partition(self._base + beginning[:_SPREAD_BYTES])
+        found = scan_all(self._store, place, beginning, prefix_end(beginning))
+        commits = (ObjId(entry.key) for entry in found if is_commit(entry.value))
+        return list(islice(commits, limit))
 
     def find(self, obj_id: ObjId) -> bytes | None:
         """Returns the bytes of any object that a user named, unchecked; None if there is none."""

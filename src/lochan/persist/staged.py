@@ -3,6 +3,9 @@
 Each staging token has a partition of its own. The key of a record is the key of the file in the
 index, its value the element that a commit will put there; so a commit takes records as they are.
 The record of a deletion begins with the flag of a removal, too, and names its operation.
+
+A *cleared* record is what a reset leaves: nothing is staged under its key. It hides the records of
+older tokens, and the branch shows there what its head has, whatever head that is.
 """
 
 from __future__ import annotations
@@ -30,7 +33,11 @@ from lochan.kv.store import (
     partition,
 )
 
-_NO_OBJECTS: Final = Adds((), 0)
+NO_OBJECTS: Final = Adds((), 0)
+"""For a record that brings no object with it."""
+
+# The first byte of a cleared record; no element of a file has this flag.
+_CLEARED: Final = b"\x04"
 
 
 def tokens_of(row: ReferenceRow) -> tuple[StagingToken, ...]:
@@ -44,19 +51,30 @@ def tombstone(operation: bytes) -> bytes:
     return FILE_REMOVE + operation
 
 
+def cleared(operation: bytes) -> bytes:
+    """Returns the record of a reset."""
+    return _CLEARED + operation
+
+
+def is_cleared(record: bytes) -> bool:
+    """Returns whether a record states that nothing is staged."""
+    return record[:1] == _CLEARED
+
+
 def operation_of(record: bytes) -> bytes:
     """Returns the operation that wrote a record."""
-    if is_remove(record):
-        return record[len(FILE_REMOVE) :]
+    if is_remove(record) or is_cleared(record):
+        return record[1:]
     return decode_file(record).operation
 
 
 class RecordWrite(msgspec.Struct, frozen=True, gc=False):
-    """A record to be put if the present one is as expected."""
+    """A record to be put if the present one is as expected, together with objects it names."""
 
     key: bytes
     value: bytes
     expected: Expected = ABSENT
+    objects: Adds = NO_OBJECTS
 
 
 class StagedRecords:
@@ -117,10 +135,13 @@ class StagedRecords:
     def put_each(self, token: StagingToken, writes: Sequence[RecordWrite]) -> list[Outcome]:
         """Puts records, each if the present one is as expected; at most one batch of them."""
         place = self.place(token)
-        rows = [SetIf(place, one.key, one.value, one.expected) for one in writes]
-        if len(rows) == 1:
-            return [self._store.set_if(place, rows[0].key, rows[0].value, rows[0].expected)]
-        return self._store.apply_each([(_NO_OBJECTS, row) for row in rows])
+        changes = [(one.objects, SetIf(place, one.key, one.value, one.expected)) for one in writes]
+        if len(changes) == 1:
+            objects, row = changes[0]
+            if objects.items:
+                return [self._store.apply(objects, row)]
+            return [self._store.set_if(place, row.key, row.value, row.expected)]
+        return self._store.apply_each(changes)
 
     def drop(self, token: StagingToken) -> None:
         """Drops all records of a token."""

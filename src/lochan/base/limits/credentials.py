@@ -79,6 +79,12 @@ KNOWN_RIGHTS_MAX: Final = 5_000
 # random tokens pushes out nothing but its own.
 REFUSED_HEADERS_MAX: Final = 1_000
 
+# The clocks of a client and of a server may differ by this much; AWS allows the same.
+SIGNATURE_SKEW_S_MAX: Final = 15 * 60
+
+# How long a signed URL may be valid; AWS allows the same.
+SIGNATURE_LIFETIME_S_MAX: Final = 7 * 24 * 3_600
+
 # How long a refused header is refused again without a look into the store. It bounds what a client
 # costs that repeats a wrong token; a token that is created meanwhile is a new one.
 REFUSED_MS: Final = 1_000

@@ -14,6 +14,9 @@ FILE_BYTES_MAX: Final = 5 * 1_024**4
 # Paths of one request that deletes files; S3 has the same limit.
 FILES_DELETED_MAX: Final = 1_000
 
+# Uploads in parts that one listing looks at: those of other callers are left out.
+UPLOADS_LISTED_MAX: Final = 10_000
+
 # Prefixes and paths of one log, and of one listing: each is compared with every key of a commit.
 LOG_PATHS_MAX: Final = 100
 
@@ -39,6 +42,13 @@ IMPORT_SOURCES_MAX: Final = 100
 
 # Bytes that a read into memory returns; more is read as a stream.
 FILE_READ_BYTES_MAX: Final = 256 * 1_024**2
+
+# How long rules of protected branches are taken from memory: one read a second costs nothing, and a
+# rule that another server has set counts after that second.
+PROTECTION_STALE_US: Final = 1_000_000
+
+# Branches that one connection is remembered to have staged objects on: a client works on a few.
+BRANCHES_STAGED_MAX: Final = 100
 
 # The URL of a storage place: a bucket, a prefix and some options.
 STORAGE_URL_CHARACTERS_MAX: Final = 2_048

@@ -81,3 +81,6 @@ GZIP_ANSWER_BYTES_MIN: Final = 1_024
 
 # Compressing more than this takes over two milliseconds and happens in a thread.
 GZIP_ANSWER_INLINE_BYTES_MAX: Final = 131_072
+
+# What a form may have besides the bytes of its file: boundaries, heads, and a few short fields.
+FORM_OVERHEAD_BYTES_MAX: Final = 64 * 1_024

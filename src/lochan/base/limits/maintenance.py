@@ -43,3 +43,7 @@ EMBEDDED_SWEEP_WRITES: Final = 256
 
 # Rows of references and of claims that it reads, each: some milliseconds.
 EMBEDDED_SWEEP_ROWS: Final = 512
+
+# How often a server looks whether a repository that it has open was deleted by another server: one
+# read of a row for each. Until then it answers for the repository.
+DELETED_REPOSITORIES_EVERY_S: Final = 5.0

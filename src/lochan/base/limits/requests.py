@@ -63,3 +63,7 @@ OBJECTS_FETCHED_AT_ONCE: Final = 32
 
 # Some hundreds of keys in a body, each a lookup in a tree that is in memory: a few milliseconds.
 BRIEF_KEYS_BYTES_MAX: Final = 16_384
+
+# Digits of a commit by which it may be named instead of all: the first four name its partition,
+# and with six a repository of a thousand commits has two that begin alike in 3 of 100 cases.
+COMMIT_PREFIX_DIGITS_MIN: Final = 6

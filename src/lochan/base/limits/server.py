@@ -30,11 +30,27 @@ DRAIN_TIMEOUT_S: Final = 20.0
 # moment; if this were longer than the time between those moments, a thread would hardly ever run.
 SWITCH_INTERVAL_S: Final = 0.000_05
 
+# The share of the interpreter that threads with long work get beside a busy loop: with a third,
+# long work takes three times as long as alone, and a little more makes up for the switching.
+LONG_SHARE: Final = 0.36
+
+# How often the loop looks whether they have had it; more often would be more switching.
+SHARE_EVERY_S: Final = 0.004
+
+# The longest time for which the loop sleeps then: small requests wait that long. A chain of 64
+# commits keeps the loop for about as long.
+SHARE_SLICE_MAX_S: Final = 0.012
+
+# The switch interval while long work is under way: a thread gets the lock by the sleep of the loop,
+# and a loop that wakes up gets it back after this time.
+SHARE_SWITCH_INTERVAL_S: Final = 0.001
+
 # New objects between two rounds of Python's garbage collector, and rounds between those of older
-# generations. A round stops all threads: one of the middle generation looks at the product of the
-# first two (400,000 took 64 ms during a large listing), one of the oldest at everything, so those
-# are made rare.
-GC_THRESHOLDS: Final = (40_000, 1, 500)
+# generations. A round stops all threads for as long as it looks at objects: 5 ms for 40,000 on an
+# idle machine, five times as long on a busy one. There is hardly anything to find, since nearly all
+# objects are freed without it; rounds of older generations look at all that the caches hold, so
+# they are made rare.
+GC_THRESHOLDS: Final = (2_000, 500, 10)
 
 # One write of several branches waits for the database while the next is being planned.
 WRITES_TOGETHER_MAX: Final = 2

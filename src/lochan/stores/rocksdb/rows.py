@@ -94,6 +94,22 @@ def read_entry(key: bytes, raw: bytes) -> Entry:
     return Entry(key, raw[HEADER_BYTES:], Stamp(raw[:STAMP_BYTES]), half_day)
 
 
+def read_entries(rows: Sequence[tuple[bytes, bytes]], skipped: int) -> list[Entry]:
+    """Does the same for many rows whose keys begin with so many bytes of their partition."""
+    if rows and min([len(raw) for _, raw in rows]) < HEADER_BYTES:
+        raise Corrupt("a stored row is shorter than its header")
+    number = int.from_bytes
+    return [
+        Entry(
+            name[skipped:],
+            raw[HEADER_BYTES:],
+            Stamp(raw[:STAMP_BYTES]),
+            number(raw[STAMP_BYTES:HEADER_BYTES], "big"),
+        )
+        for name, raw in rows
+    ]
+
+
 def matches(expected: Expected, raw: bytes | None) -> bool:
     """Returns whether a stored value, None if there is no row, meets the expectation."""
     if raw is None:

@@ -69,6 +69,7 @@ from lochan.stores.rocksdb.rows import (
     build_header,
     lost_to,
     matches,
+    read_entries,
     read_entry,
     read_half_day,
     read_open_number,
@@ -227,7 +228,7 @@ class RocksStore:
         rows = self._read_range(prefix + start, until, limit + 1)
         width = len(prefix)
         next_start = rows.pop()[0][width:] if len(rows) > limit else None
-        return Page([read_entry(name[width:], raw) for name, raw in rows], next_start)
+        return Page(read_entries(rows, width), next_start)
 
     def apply(self, adds: Adds, condition: SetIf) -> Outcome:
         """Adds objects and sets one row if it is as expected; else writes nothing."""
