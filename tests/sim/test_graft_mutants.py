@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from lochan.kernel.claims import ClaimedProposal
-from lochan.kernel.preparation import Preparation
+from lochan.kernel.preparation import Preparation, _NodeStorage
 from lochan.kernel.reliance import Reliance
 from tests.sim.graft_scenarios import (
     BESIDE,
@@ -66,22 +66,22 @@ def differences_end_at_the_bound(patch: pytest.MonkeyPatch) -> None:
 
 
 def trees_are_not_stored(patch: pytest.MonkeyPatch) -> None:
-    def store(self, built, _):
-        self._context.nodes.remember(built.nodes)
+    def store(self, _, nodes):
+        self._context.nodes.remember(nodes)
 
-    patch.setattr(Preparation, "_store", store)
+    patch.setattr(_NodeStorage, "store", store)
 
 
 def values_are_stored_without_trees(patch: pytest.MonkeyPatch) -> None:
     """After catching up, only the first trees are stored."""
-    right = Preparation._store
+    right = _NodeStorage.store
 
-    def store(self, built, values):
+    def store(self, values, nodes):
         if values:
-            return right(self, built, values)
-        return self._context.nodes.remember(built.nodes)
+            return right(self, values, nodes)
+        return self._context.nodes.remember(nodes)
 
-    patch.setattr(Preparation, "_store", store)
+    patch.setattr(_NodeStorage, "store", store)
 
 
 def outdated_preparations_are_answered(patch: pytest.MonkeyPatch) -> None:

@@ -7,13 +7,17 @@ import pytest
 from lochan.base.errors import KeysConflict
 from lochan.base.ids import ObjId
 from lochan.base.keys import file_key
+from lochan.base.names import ref_name
 from lochan.kernel.changes import diff_commits
 from lochan.kernel.merge import CarryProposal, MergeProposal, reverted
 from lochan.kernel.merge_choices import Choices
+from lochan.kernel.preparation import Preparation, publish_prepared
 from lochan.kernel.publish import Published, Publisher
 from lochan.model.entries import FileEntry
 from lochan.staging.committer import CommitTexts
 from tests.staging.workbench import MAIN, SIDE, StagingBench, TablePut, entry_of
+
+OTHER = ref_name("other")
 
 
 @pytest.fixture
@@ -116,3 +120,43 @@ def test_linked_objects_are_the_same_if_etag_and_address_agree(bench):
     ):
         writer.put(MAIN, file_key("l"), other)
         assert not bench.staging.uncommitted.is_clean(MAIN)
+
+
+def test_a_prepared_merge_finds_what_another_merge_has_brought_of_its_source(bench, monkeypatch):
+    """Then the sides part later: what the source has removed since is removed."""
+    bench.put("x", "1", SIDE)
+    bench.commit_files(branch=SIDE)
+    first = ObjId(bench.row(SIDE).pointer)
+    bench.delete("x", SIDE)
+    bench.put("y", "1", SIDE)
+    bench.commit_files(branch=SIDE)
+    for at in range(4):
+        bench.put("m", f"{at}")
+        bench.commit_files()
+    context, publisher = bench.context, Publisher(bench.context, MAIN)
+    source = context.views.load(ObjId(bench.row(SIDE).pointer))
+    searched = []
+    find_base = MergeProposal._find_base
+
+    def counted(self, head):
+        searched.append(head)
+        return find_base(self, head)
+
+    monkeypatch.setattr(MergeProposal, "_find_base", counted)
+    preparation = Preparation(publisher, MergeProposal(context, source, "merge", Choices()))
+    assert preparation.advance() is None
+    assert len(searched) == 1
+    bench.branch(OTHER)
+    bench.put("o", "1", OTHER)
+    bench.commit_files(branch=OTHER)
+    merge(bench, OTHER)
+    (settled,) = publisher.preview([preparation])
+    assert isinstance(settled, Published)
+    # One search for the other merge itself, none for the graft: it brought nothing of the source.
+    assert len(searched) == 2
+    brought = MergeProposal(context, context.views.load(first), "first", Choices())
+    assert isinstance(publisher.publish([brought])[0], Published)
+    assert bench.read("x") == "1"
+    settled = publish_prepared(preparation, lambda proposal: publisher.publish([proposal])[0])
+    assert isinstance(settled, Published)
+    assert (bench.read("x"), bench.read("y"), bench.read("o")) == (None, "1", "1")

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from lochan.base.errors import StagedWork
+from lochan.base.errors import (
+    ConditionFailed,
+    KeysConflict,
+    NothingToCommit,
+    StagedWork,
+    Unavailable,
+    Unknown,
+)
 from lochan.base.keys import file_key
+from lochan.base.limits.commits import COMMIT_OWN_KEYS_MAX
 from lochan.kernel.provenance import Initiator
 from lochan.staging.committer import CommitTexts
+from lochan.staging.conditions import IfAbsent, IfMatches
 from lochan.staging.sweeper import sweep_tokens
-from tests.staging.workbench import HOUR_US, MAIN, SIDE, StagingBench
+from lochan.testing.faults import FaultKind, FaultyStore
+from tests.kernel.workbench import OnCalls
+from tests.staging.test_listing import listed
+from tests.staging.test_merges import merge
+from tests.staging.workbench import HOUR_US, MAIN, SIDE, StagingBench, entry_of
 
 WHO = Initiator("test")
 
@@ -56,6 +69,80 @@ def test_a_reset_file_leaves_the_rest_staged(bench):
     assert not bench.staging.resets.reset_key(MAIN, file_key("b/1"))
     assert not bench.staging.resets.reset_key(MAIN, file_key("nothing"))
     assert changed(bench) == ["a/1", "a/2"]
+
+
+def test_after_a_reset_nothing_is_staged_so_a_merge_is_no_conflict(bench):
+    bench.branch(SIDE)
+    for path in ("a/1", "a/2"):
+        bench.put(path, "side", SIDE)
+    bench.delete("b/1", SIDE)
+    bench.commit_files(branch=SIDE)
+    with pytest.raises(KeysConflict, match="2 files are staged"):
+        merge(bench)
+    bench.staging.resets.reset_prefix(MAIN, "a/")
+    bench.staging.committer.prepare(MAIN, CommitTexts("sealed"))
+    bench.put("b/1", "again")
+    bench.staging.resets.reset_key(MAIN, file_key("b/1"))
+    merge(bench)
+    assert [bench.read(path) for path in ("a/1", "a/2", "b/1")] == ["side", "side", None]
+    assert listed(bench) == [("a/1", "side"), ("a/2", "side")]
+    assert changed(bench) == []
+    with pytest.raises(NothingToCommit):
+        bench.commit_files()
+    assert bench.row().sealed_tokens == ()
+
+
+def test_a_reset_gives_up_a_file_that_is_as_the_head_has_it(bench):
+    bench.put("b/1", "old")
+    assert bench.staging.resets.reset_key(MAIN, file_key("b/1"))
+    bench.branch(SIDE)
+    bench.put("b/1", "side", SIDE)
+    bench.commit_files(branch=SIDE)
+    merge(bench)
+    assert bench.read("b/1") == "side"
+
+
+def test_a_commit_beside_a_reset_leaves_nothing_staged(bench):
+    """What was sealed before the reset is published, and nothing is staged over it."""
+    commit = bench.staging.committer.prepare(MAIN, CommitTexts("beside"))
+    assert bench.staging.resets.reset_key(MAIN, file_key("a/1"))
+    assert bench.read("a/1") == "old"
+    bench.publisher.publish([commit])
+    assert bench.read("a/1") == "new"
+    assert changed(bench) == []
+
+
+def test_conditions_look_through_a_reset_at_the_head(bench):
+    writer, resets = bench.staging.writer, bench.staging.resets
+    resets.reset_prefix(MAIN, "")
+    for path, condition in (("a/1", IfAbsent()), ("a/2", IfMatches())):
+        with pytest.raises(ConditionFailed):
+            writer.put(MAIN, file_key(path), entry_of("new"), condition)
+    writer.put(MAIN, file_key("a/1"), entry_of("new"), IfMatches("etag-old"))
+    writer.put(MAIN, file_key("a/2"), entry_of("new"), IfAbsent())
+    assert [bench.read(path) for path in ("a/1", "a/2", "b/1")] == ["new", "new", "old"]
+    assert bench.delete("b/1")
+    resets.reset_key(MAIN, file_key("b/1"))
+    writer.put(MAIN, file_key("b/1"), entry_of("new"), IfMatches("etag-old"))
+    assert changed(bench) == ["a/1", "a/2", "b/1"]
+
+
+@pytest.mark.parametrize("count", [3, 3 * COMMIT_OWN_KEYS_MAX], ids=["few files", "many files"])
+def test_a_commit_leaves_out_what_was_reset(count):
+    bench = StagingBench()
+    bench.put("kept", "old")
+    bench.commit_files()
+    paths = [f"f{number:05}" for number in range(count)]
+    bench.staging.writer.put_many(MAIN, [(file_key(path), entry_of("x")) for path in paths])
+    bench.put("kept", "new")
+    bench.staging.committer.prepare(MAIN, CommitTexts("sealed"))
+    for path in (paths[1], "kept"):
+        assert bench.staging.resets.reset_key(MAIN, file_key(path))
+    bench.commit_files()
+    expected = dict.fromkeys(paths, "x") | {"kept": "old"}
+    del expected[paths[1]]
+    assert bench.files() == expected
+    assert listed(bench) == sorted(expected.items())
 
 
 def test_a_hard_reset_refuses_staged_work_unless_told(bench):
@@ -121,6 +208,31 @@ def test_tokens_of_deleted_branches_are_swept(bench):
 def write(path):
     from lochan.codec.elements import encode_file
     from lochan.persist.staged import RecordWrite
-    from tests.staging.workbench import entry_of
 
     return RecordWrite(file_key(path), encode_file(entry_of(path)))
+
+
+def test_a_reset_that_gives_up_after_its_first_put_is_unknown(bench):
+    """An error that states "nothing was changed" would be wrong: a file was reset."""
+    cleared = []
+
+    def choose(call):
+        if call.operation == "set_if" and call.key == file_key("a/2"):
+            cleared.append(call)
+        # Then it reads the row of the branch, to see whether its token was sealed meanwhile.
+        return FaultKind.NOT_APPLIED if cleared and call.operation == "get" else None
+
+    server = bench.other(FaultyStore(bench.store, OnCalls(choose)))
+    with pytest.raises(Unknown):
+        server.staging.resets.reset_key(MAIN, file_key("a/2"))
+    assert cleared
+    assert bench.read("a/2") is None
+    server = bench.other(
+        FaultyStore(
+            bench.store,
+            OnCalls(lambda call: FaultKind.NOT_APPLIED if call.operation == "scan" else None),
+        )
+    )
+    with pytest.raises(Unavailable):
+        server.staging.resets.reset_key(MAIN, file_key("a/1"))
+    assert bench.read("a/1") == "new"

@@ -40,10 +40,14 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 class Branch(msgspec.Struct):
-    """A branch: its head, and records above it; None is a deletion."""
+    """A branch: its head, and records above it; None is a deletion.
+
+    `cleared` are paths that were reset since something was staged there; it decides nothing.
+    """
 
     head: str
     staged: Staged
+    cleared: set[str] = msgspec.field(default_factory=set)
 
 
 class FileWalk:
@@ -68,7 +72,7 @@ class FileWalk:
             *(self.put,) * 5,
             *(self.delete, self.copy, self.conditional) * 2,
             *(self.commit, self.commit_both) * 2,
-            *(self.commit_table, self.merge, self.merge, self.revert, self.reset),
+            *(self.commit_table, self.merge, self.merge, self.revert, self.reset, self.reset),
             *(self.hard_reset, self.branch, self.drop),
         )
         step = self.random.choice(steps)
@@ -221,6 +225,8 @@ class FileWalk:
         is_conflict = files is None or tables is None
         if files is not None and tables is not None:
             changed = {path for path in PATHS if files.get(path) != target.files.get(path)}
+            if made.applied and branch.cleared.intersection(changed).difference(branch.staged):
+                self.done["merge over a reset"] = self.done.get("merge over a reset", 0) + 1
             is_conflict = any(
                 path in branch.staged and branch.staged[path] != files.get(path) for path in changed
             )
@@ -239,23 +245,25 @@ class FileWalk:
 
     def reset(self, name: str) -> str:
         branch = self.branches[name]
-        head, how = self.commits[branch.head].files, self.random.choice(("all", "prefix", "path"))
+        how = self.random.choice(("all", "prefix", "path"))
         if how == "all":
             self.files.reset(name)
             branch.staged.clear()
         elif how == "prefix":
             self.files.reset(name, prefix="a/")
-            self.restore(branch, head, [path for path in PATHS if path.startswith("a/")])
+            self.clear(branch, [path for path in PATHS if path.startswith("a/")])
         else:
             path = self.random.choice(PATHS)
             self.files.reset(name, path=path)
-            self.restore(branch, head, [path])
+            self.clear(branch, [path])
         return how
 
-    def restore(self, branch: Branch, head: dict[str, bytes], paths: list[str]) -> None:
+    def clear(self, branch: Branch, paths: list[str]) -> None:
+        """Nothing is staged afterwards, whatever the head becomes."""
         for path in paths:
             if path in branch.staged:
-                branch.staged[path] = head.get(path)
+                del branch.staged[path]
+                branch.cleared.add(path)
 
     def hard_reset(self, name: str) -> str:
         branch, target = self.branches[name], self.random.choice(list(self.commits))

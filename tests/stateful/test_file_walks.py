@@ -28,5 +28,6 @@ def test_the_same_on_rocksdb_with_every_kind_of_step(tmp_path: Path) -> None:
         assert not repository.check(history=True).findings
     steps = {name.split()[0] for name in walk.done}
     assert len(steps) >= 12, walk.done
+    assert walk.done["merge over a reset"] >= counted(1, 20), walk.done
     for both in ("merge", "conditional", "commit"):
         assert sum(name.startswith(f"{both} ") for name in walk.done) >= 2, walk.done

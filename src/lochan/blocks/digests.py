@@ -6,7 +6,7 @@ import re
 from hashlib import md5, sha256
 from typing import Final
 
-from lochan.base.errors import Invalid
+from lochan.base.errors import BytesDiffer, Invalid
 
 _SHA256: Final = re.compile(r"[0-9a-f]{64}\Z")
 _MD5: Final = re.compile(r"[0-9a-f]{32}\Z")
@@ -44,9 +44,9 @@ class Digests:
         return self._md5.digest()
 
     def check(self, size: int | None, stated_sha256: str | None, stated_md5: str | None) -> None:
-        """Raises Invalid unless the bytes are what the sender states."""
+        """Raises BytesDiffer unless the bytes are what the sender states."""
         if size is not None and self.size != size:
-            raise Invalid(f"{self.size} bytes came, {size} were stated; nothing was stored")
+            raise BytesDiffer(f"{self.size} bytes came, {size} were stated; nothing was stored")
         stated = (
             ("SHA-256", _SHA256, stated_sha256, self.sha256),
             ("MD5", _MD5, stated_md5, self.md5),
@@ -57,6 +57,7 @@ class Digests:
             if not form.match(theirs):
                 raise Invalid(f"a {name} is written in small hexadecimal digits")
             if theirs != ours:
-                raise Invalid(
-                    f"the bytes have the {name} {ours}, but {theirs} was stated; nothing was stored"
+                raise BytesDiffer(
+                    f"the bytes have the {name} {ours}, but {theirs} was stated: not stored",
+                    name.replace("-", "").lower(),
                 )

@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Generic, Self, TypeVar
 
-from lochan.base.errors import Invalid, StoreForked, TooLarge
+from lochan.base.errors import BytesDiffer, Invalid, StoreForked, TooLarge
 from lochan.blocks.digests import Digests
 from lochan.process import FORK_ADVICE, after_fork
 
@@ -100,4 +100,4 @@ class Upload(ABC, Generic[_Stored]):
     def _refuse_more(self) -> None:
         if self.size is None:
             raise TooLarge(f"more than {self._size_max} bytes came; nothing was stored")
-        raise Invalid(f"more than the stated {self.size} bytes came; nothing was stored")
+        raise BytesDiffer(f"more than the stated {self.size} bytes came; nothing was stored")

@@ -311,6 +311,13 @@ def check_whole(pieces: Iterable[bytes], size: int, sha256: str) -> Iterator[byt
         yield held
 
 
+def changed_import(message: str) -> Corrupt:
+    """Returns the error for a foreign object that is not the one that was imported."""
+    return Corrupt(
+        message, public="the object of this file was changed after its import; import it again"
+    )
+
+
 def check_range(start: int, end: int, size: int) -> None:
     """Raises Invalid unless [start, end) lies within a block of this size."""
     if not 0 <= start <= end <= size:

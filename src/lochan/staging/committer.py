@@ -5,13 +5,19 @@ The steps, and what a crash after each leaves:
 1. read the row. If the staging token has records, *seal* it (`tokens.py`): from then on writers put
    their records elsewhere. The sealed tokens of the row are those that this commit is about.
    (A crash leaves a sealed token; its files are shown as before, and the next commit takes them.)
-2. read the records of the sealed tokens, outside the lane. (Nothing.)
-3. in the lane, for each head that the commit meets: leave out the tokens that another commit has
-   taken meanwhile (they are the oldest ones, because every commit takes all that it sees), apply
-   the records that are left, the newest of each key, and leave out those that are as the head has
-   them.
-4. one compare-and-swap moves the head and takes the tokens out of the row. (After it, the commit
-   stands; a sweep drops the records.) If it was lost, go to step 3.
+   If they have few records, these are read now, and not again.
+2. plan on a head: leave out the tokens that another commit has taken meanwhile (they are the oldest
+   ones, because every commit takes all that it sees), read the records that are left, the newest of
+   each key, and leave out those that are as the head has them. Few changes are operations of the
+   plan. Many are not held in memory: building the commit reads the records once more and puts them
+   into the tree on the way (`index/bulk.py`). All of this is done outside the lane
+   (`kernel/preparation.py`), and again if a later head differs in a key that has a record. (A crash
+   leaves nothing, or objects that nothing refers to.)
+3. one compare-and-swap moves the head and takes the tokens out of the row. (After it, the commit
+   stands; a sweep drops the records.) If it was lost, go to step 2.
+
+Records of a sealed token may be read as often as needed: every write that was acknowledged had put
+its record before the token was sealed.
 
 If nothing is left to commit, the tokens leave the row all the same: their records are as the head
 has them, and every sealed token makes reads slower. (They cannot become the staging token again:
@@ -22,7 +28,7 @@ with its own message, as if it had come first; otherwise there was nothing to co
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -30,16 +36,23 @@ import msgspec
 from lochan.base.checks import check
 from lochan.base.errors import LochanError, NothingToCommit, ReferenceNotFound
 from lochan.base.ids import ObjId, StagingToken
+from lochan.base.limits.commits import COMMIT_OWN_KEYS_MAX
+from lochan.base.limits.staging import STAGED_RECORDS_READ
 from lochan.base.names import RefName
 from lochan.codec.commits import Headers
-from lochan.codec.elements import is_remove, same_file
+from lochan.codec.elements import FLAG_REMOVE, is_remove, same_file
 from lochan.codec.rows import ReferenceRow
+from lochan.index.bulk import ChangeBatch
+from lochan.index.layers import find_many
 from lochan.kernel.build import Head
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.plan import CommitPlan, Operation, OutdatedRow, Plan, TokenPlan
 from lochan.kernel.publish import Proposal, Published, Publisher, Settled
-from lochan.persist.staged import StagedRecords
+from lochan.kv.store import Entry
+from lochan.persist.staged import StagedRecords, is_cleared
 from lochan.staging.branch_rows import BranchRows
+from lochan.staging.folds import is_folded, left_of
+from lochan.staging.layers import Layers, token_source
 from lochan.staging.tokens import BranchTokens
 
 TAKEN_HEADER: Final = "staged"
@@ -54,26 +67,74 @@ class CommitTexts(msgspec.Struct, frozen=True):
     hidden: Headers = ()
 
 
-class StagedChanges:
-    """The records of sealed tokens, in memory; of several records of a key the newest counts."""
+# Up to here a commit lists its own keys, so it has to know them. An operation for each of them is
+# made in some milliseconds.
+_OPERATIONS_MAX: Final = COMMIT_OWN_KEYS_MAX
 
-    def __init__(self, records: StagedRecords, tokens: Sequence[bytes]) -> None:
-        self._by_token = {token: list(records.iterate(StagingToken(token))) for token in tokens}
-        self._tokens: tuple[bytes, ...] = ()
-        self._combined: list[tuple[bytes, bytes]] = []
 
-    def of(self, tokens: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
-        """Returns the records of some of the tokens, in the order of their keys."""
-        if tuple(tokens) != self._tokens:
-            self._tokens = tuple(tokens)
-            if len(tokens) == 1:
-                self._combined = self._by_token[tokens[0]]
-            else:
-                newest: dict[bytes, bytes] = {}
-                for token in tokens:
-                    newest.update(self._by_token[token])
-                self._combined = sorted(newest.items())
-        return self._combined
+class SealedRecords(msgspec.Struct, frozen=True):
+    """The records of sealed tokens, the oldest token first; read from the store each time.
+
+    `few` are those of tokens that were read before.
+    """
+
+    records: StagedRecords
+    tokens: tuple[bytes, ...]
+    few: Mapping[bytes, Sequence[Entry]] = msgspec.field(default_factory=dict)
+
+    def batches(self) -> Iterator[ChangeBatch]:
+        """Yields all records as changes, in the order of their keys."""
+        for keys, records in self.pages():
+            yield ChangeBatch(
+                keys, [None if record[0] & FLAG_REMOVE else record for record in records]
+            )
+
+    def pages(self) -> Iterator[tuple[list[bytes], list[bytes]]]:
+        """Yields keys and records, in the order of the keys; of a key the newest record counts.
+
+        A cleared record hides older ones, and is no change.
+        """
+        if self.few and all(token in self.few for token in self.tokens):
+            newest = {one.key: one.value for token in self.tokens for one in self.few[token]}
+            counting = [(key, newest[key]) for key in sorted(newest) if not is_cleared(newest[key])]
+            if counting:
+                yield [key for key, _ in counting], [record for _, record in counting]
+            return
+        if len(self.tokens) != 1:
+            tokens = [StagingToken(token) for token in reversed(self.tokens)]
+            layers = Layers([token_source(self.records, token, b"", None) for token in tokens])
+            while items := layers.take(STAGED_RECORDS_READ):
+                counting = [item for item in items if not is_cleared(item[1])]
+                if counting:
+                    yield [key for key, _ in counting], [record for _, record in counting]
+            return
+        further: bytes | None = b""
+        while further is not None:
+            page = self.records.scan(StagingToken(self.tokens[0]), further)
+            entries = [one for one in page.entries if not is_cleared(one.value)]
+            if entries:
+                yield [one.key for one in entries], [one.value for one in entries]
+            further = page.next_start
+
+    def have_one_of(self, keys: Sequence[bytes]) -> bool:
+        """Returns whether there is a record of one of these keys."""
+        tokens = [StagingToken(token) for token in self.tokens]
+        found = self.records.fetch(tokens, keys) if tokens else []
+        return any(entry is not None for entries in found for entry in entries)
+
+
+def read_few(
+    records: StagedRecords, tokens: Sequence[bytes]
+) -> Mapping[bytes, Sequence[Entry]] | None:
+    """Returns the records of tokens if each of them may be an operation, else None."""
+    few, left = {}, _OPERATIONS_MAX
+    for token in tokens:
+        page = records.scan(StagingToken(token), limit=left + 1)
+        left -= len(page.entries)
+        if left < 0 or page.next_start is not None:
+            return None
+        few[token] = page.entries
+    return few
 
 
 class FileCommit:
@@ -85,38 +146,52 @@ class FileCommit:
     def __init__(
         self,
         row: ReferenceRow,
-        changes: StagedChanges,
+        records: StagedRecords,
         texts: CommitTexts,
         generation: int,
         *,
         tables: Proposal | None,
         allow_empty: bool,
+        staged_at: bytes = b"",
     ) -> None:
         self.incarnation: int | None = row.incarnation
         self._name = row.name
         self._version = row.version
         self._tokens = row.sealed_tokens
-        self._changes = changes
+        self._records = records
         self._texts = texts
         self._generation = generation
         self._tables = tables
         self._allow_empty = allow_empty
+        few = read_few(records, self._tokens)
+        self._few = few or {}
+        self.records = _OPERATIONS_MAX + 1 if few is None else sum(map(len, few.values()))
+        """How many records it may have to compare; of many only that they are many."""
+        self._staged_at = staged_at
 
     def plan(self, head: Head) -> Sequence[Plan]:
-        """Step 3: plans one commit, or none if nothing is left to commit."""
+        """Step 2: plans one commit, or none if nothing is left to commit."""
         left = self._left(head.row)
-        head.check_again(lambda later: self._left(later.row) == left)
+        may_be_empty = self._may_be_empty(head)
+        head.check_again(
+            lambda later: (
+                self._left(later.row) == left and self._may_be_empty(later) == may_be_empty
+            )
+        )
         tables = self._plan_tables(head)
-        records = self._changes.of(left)
-        current = head.find([key for key, _ in records]) if records else {}
-        operations = effective(records, current)
-        is_empty = not operations and tables is None and not self._allow_empty
+        sealed = SealedRecords(self._records, left, self._few)
+        head.look_up_again(sealed.have_one_of)
+        current = _few_changes(head, sealed)
+        is_empty = current == {} and tables is None and not may_be_empty
         if is_empty and not self._was_taken(head, left):
             return [TokenPlan(left)] if left else []
         plan = tables or CommitPlan(
             (), self._texts.message, self._texts.headers, self._texts.hidden, current={}
         )
-        return [_with_files(plan, operations, current, left)]
+        plan = _taking(plan, left)
+        if current is None:
+            return [msgspec.structs.replace(plan, bulk=sealed)]
+        return [_with_files(plan, current)]
 
     def finish(self, settled: Settled) -> Published:
         """Returns what was published; raises what the commit was refused for."""
@@ -128,16 +203,17 @@ class FileCommit:
             )
         return settled
 
+    def _may_be_empty(self, head: Head) -> bool:
+        """Returns whether a commit without changes is wanted, or what was staged was taken."""
+        is_moved = bool(self._staged_at) and head.view.obj_id != self._staged_at
+        return self._allow_empty or is_moved
+
     def _left(self, row: ReferenceRow) -> tuple[bytes, ...]:
         """Returns the tokens that no other commit has taken: the newest ones."""
         if row.version < self._version:
             # From before the seal: such a row does not have the tokens yet.
             raise OutdatedRow
-        present = set(row.sealed_tokens)
-        left = tuple([token for token in self._tokens if token in present])
-        check(left == self._tokens[len(self._tokens) - len(left) :], "the oldest are taken first")
-        check(left == row.sealed_tokens[: len(left)], "tokens are sealed after these")
-        return left
+        return left_of(self._tokens, row.sealed_tokens)
 
     def _plan_tables(self, head: Head) -> CommitPlan | None:
         if self._tables is None:
@@ -156,7 +232,8 @@ class FileCommit:
         for view in head.line() if gone else ():
             if view.body is None or view.generation <= self._generation:
                 return False
-            if not gone.isdisjoint(dict(view.body.hidden).get(TAKEN_HEADER, ())):
+            taken = dict(view.body.hidden).get(TAKEN_HEADER, ())
+            if not gone.isdisjoint(taken) or any(is_folded(bytes.fromhex(one)) for one in taken):
                 return True
         return False
 
@@ -183,8 +260,9 @@ class FileCommitter:
         *,
         tables: Proposal | None = None,
         allow_empty: bool = False,
+        staged_at: bytes = b"",
     ) -> FileCommit:
-        """Steps 1 and 2; the caller publishes the result in the lane of the branch.
+        """Step 1; the caller publishes the result in the lane of the branch.
 
         `tables` plans one commit at most; its operations are in the same commit as the files, and
         its message and headers are those of the commit.
@@ -197,8 +275,15 @@ class FileCommitter:
         if row.incarnation != began.incarnation:
             raise ReferenceNotFound(f"the branch {branch!r} was deleted and created again")
         generation = self._context.views.load(ObjId(began.pointer)).generation
-        changes = StagedChanges(self._records, row.sealed_tokens)
-        return FileCommit(row, changes, texts, generation, tables=tables, allow_empty=allow_empty)
+        return FileCommit(
+            row,
+            self._records,
+            texts,
+            generation,
+            tables=tables,
+            allow_empty=allow_empty,
+            staged_at=staged_at,
+        )
 
     def commit(
         self,
@@ -222,6 +307,8 @@ def effective(
     operations = []
     for key, record in records:
         base = current[key]
+        if is_cleared(record):
+            continue
         if is_remove(record):
             if base is not None:
                 operations.append(Operation(key, None))
@@ -230,22 +317,38 @@ def effective(
     return operations
 
 
-def _with_files(
-    plan: CommitPlan,
-    operations: Sequence[Operation],
-    current: Mapping[bytes, bytes | None],
-    taken: tuple[bytes, ...],
-) -> CommitPlan:
-    """Adds files to a plan, and the tokens that they come from."""
-    known = None if plan.current is None else {**plan.current, **current}
-    hidden = plan.hidden
-    if taken:
-        listed = (TAKEN_HEADER, tuple([token.hex() for token in taken]))
-        hidden = tuple(sorted([*hidden, listed]))
+class _Replaced(msgspec.Struct, frozen=True, gc=False):
+    """A change of a file, and what the head has of it."""
+
+    operation: Operation
+    before: bytes | None
+
+
+def _few_changes(head: Head, sealed: SealedRecords) -> dict[bytes, _Replaced] | None:
+    """Returns what records change on a head; None if that is more than a commit lists."""
+    found: dict[bytes, _Replaced] = {}
+    for keys, records in sealed.pages():
+        before = dict(zip(keys, find_many(head.nodes, head.view.files, keys), strict=True))
+        for one in effective(list(zip(keys, records, strict=True)), before):
+            found[one.key] = _Replaced(one, before[one.key])
+        if len(found) > _OPERATIONS_MAX:
+            return None
+    return found
+
+
+def _with_files(plan: CommitPlan, changes: Mapping[bytes, _Replaced]) -> CommitPlan:
+    """Adds changes of files to a plan."""
+    before = {key: one.before for key, one in changes.items()}
     return msgspec.structs.replace(
         plan,
-        operations=[*plan.operations, *operations],
-        hidden=hidden,
-        current=known,
-        taken=taken,
+        operations=[*plan.operations, *(one.operation for one in changes.values())],
+        current=None if plan.current is None else {**plan.current, **before},
     )
+
+
+def _taking(plan: CommitPlan, taken: tuple[bytes, ...]) -> CommitPlan:
+    """Adds the tokens to a plan whose files the commit contains."""
+    if not taken:
+        return plan
+    listed = (TAKEN_HEADER, tuple([token.hex() for token in taken]))
+    return msgspec.structs.replace(plan, hidden=tuple(sorted([*plan.hidden, listed])), taken=taken)

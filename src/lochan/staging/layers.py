@@ -9,12 +9,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import Final
+from typing import Final, Protocol
 
 from lochan.base.ids import StagingToken
-from lochan.index.layers import Index, read_page
+from lochan.codec.elements import FILE_REMOVE
+from lochan.index.layers import Index, find_many, read_page
 from lochan.index.source import NodeSource
-from lochan.persist.staged import StagedRecords
+from lochan.persist.staged import StagedRecords, is_cleared
 
 Items = list[tuple[bytes, bytes]]
 
@@ -28,8 +29,20 @@ _READ_FIRST: Final = 32
 _READ_MAX: Final = 1_024
 
 
+class Source(Protocol):
+    """An ordered source of items."""
+
+    def peek(self) -> bytes | None:
+        """Returns the key of the next item, None at the end."""
+        ...
+
+    def take(self) -> bytes:
+        """Returns the value of the next item and goes on; `peek` has found it."""
+        ...
+
+
 class RecordSource:
-    """One ordered source of items."""
+    """One ordered source of items that are read in pages."""
 
     def __init__(self, read: ReadItems, start: bytes) -> None:
         self._read = read
@@ -66,7 +79,7 @@ class RecordSource:
 class Layers:
     """Sources that hide each other, the first one all others."""
 
-    def __init__(self, sources: Sequence[RecordSource]) -> None:
+    def __init__(self, sources: Sequence[Source]) -> None:
         self._sources = sources
 
     def next(self) -> tuple[bytes, bytes] | None:
@@ -95,11 +108,6 @@ class Layers:
         """Returns the next key, None at the end."""
         return min((key for key in (one.peek() for one in self._sources) if key), default=None)
 
-    def seek(self, key: bytes) -> None:
-        """Goes on to the first key that is not before this one."""
-        for source in self._sources:
-            source.seek(key)
-
 
 def token_source(
     records: StagedRecords, token: StagingToken, start: bytes, end: bytes | None
@@ -109,6 +117,29 @@ def token_source(
     def read(first: bytes, limit: int) -> tuple[Items, bytes | None]:
         page = records.scan(token, first, end, limit)
         return [(entry.key, entry.value) for entry in page.entries], page.next_start
+
+    return RecordSource(read, start)
+
+
+def shown_source(
+    records: StagedRecords,
+    token: StagingToken,
+    nodes: NodeSource,
+    index: Index,
+    start: bytes,
+    end: bytes | None,
+) -> RecordSource:
+    """Returns what a branch shows where a token has records: under cleared ones, what is below."""
+
+    def read(first: bytes, limit: int) -> tuple[Items, bytes | None]:
+        page = records.scan(token, first, end, limit)
+        keys = [entry.key for entry in page.entries if is_cleared(entry.value)]
+        found = dict(zip(keys, find_many(nodes, index, keys), strict=True)) if keys else {}
+        items = [
+            (entry.key, found[entry.key] or FILE_REMOVE if entry.key in found else entry.value)
+            for entry in page.entries
+        ]
+        return items, page.next_start
 
     return RecordSource(read, start)
 

@@ -27,7 +27,7 @@ from lochan.kernel.context import RepositoryContext
 from lochan.kernel.views import CommitView
 from lochan.kv.store import Entry
 from lochan.model.entries import FileEntry
-from lochan.persist.staged import StagedRecords, tokens_of
+from lochan.persist.staged import StagedRecords, is_cleared, tokens_of
 from lochan.staging.branch_rows import BranchRows, SeenRow
 
 _Answer = TypeVar("_Answer")
@@ -117,8 +117,9 @@ def is_true(seen: SeenRow, again: ReferenceRow) -> bool:
 
 
 def _newest(layers: Sequence[Sequence[Entry | None]], at: int) -> bytes | None:
+    """Returns the record that counts, None where the head does."""
     for layer in layers:
         entry = layer[at]
         if entry is not None:
-            return entry.value
+            return None if is_cleared(entry.value) else entry.value
     return None

@@ -3,10 +3,11 @@
 *Branch*: one swap of the row takes all tokens out of it; a sweep drops their records. A write that
 is under way notices that its token has left the row and writes again: it comes after the reset.
 
-*Prefix and file*: records that restore what the head has are put over the staged ones: the head's
-element where there is one, a deletion where there is none. They are no changes, so a commit leaves
-them out. Records are never removed one by one: a copy of a put whose reply was lost could take
-effect after the removal, where nothing would be there to make it lose.
+*Prefix and file*: cleared records (`persist/staged.py`) are put over the staged ones. They hide
+what older tokens have, and the head shows through them, also one that a merge brings later; a
+commit leaves them out. Records are never removed one by one: a copy of a put whose reply was lost
+could take effect after the removal, where nothing would be there to make it lose. A commit that
+began before the reset has ended may still publish what it has sealed; the branch shows that then.
 
 *Hard reset*: a move of the branch to another commit.
 
@@ -26,12 +27,12 @@ from lochan.base.errors import ReferenceNotFound, StagedWork
 from lochan.base.ids import ObjId, StagingToken
 from lochan.base.keys import Key
 from lochan.base.names import RefName
-from lochan.codec.elements import is_remove, same_file
 from lochan.codec.rows import ReferenceRow
 from lochan.kernel.context import RepositoryContext
+from lochan.kernel.moves import Once
 from lochan.kernel.provenance import Initiator
 from lochan.kernel.references import Destination, ReferenceIndex
-from lochan.persist.staged import StagedRecords, tokens_of, tombstone
+from lochan.persist.staged import StagedRecords, cleared, is_cleared, tokens_of
 from lochan.staging.branch_rows import BranchRows
 from lochan.staging.layers import Layers, token_source
 from lochan.staging.listing import ListingRange
@@ -41,8 +42,6 @@ from lochan.staging.uncommitted import Uncommitted
 from lochan.staging.writer import StagedWriter
 
 _OPERATION_BYTES: Final = 16
-
-_Records = list[tuple[bytes, bytes]]
 
 
 class Resets:
@@ -76,13 +75,13 @@ class Resets:
             self._rows.forget(branch)
 
     def reset_prefix(self, branch: RefName, prefix: str) -> int:
-        """Gives up what is staged below a prefix; returns the number of changes given up."""
+        """Gives up what is staged below a prefix; returns the number of records given up."""
         start, end = ListingRange(prefix).keys()
-        return self._restore(branch, start, end)
+        return self._clear(branch, start, end)
 
     def reset_key(self, branch: RefName, key: Key) -> bool:
         """Gives up what is staged for one file; returns False if that was nothing."""
-        return self._restore(branch, key, key + b"\0") > 0
+        return self._clear(branch, key, key + b"\0") > 0
 
     def hard_reset(
         self,
@@ -91,8 +90,12 @@ class Resets:
         who: Initiator,
         *,
         discard_staged: bool = False,
+        once: Once | None = None,
     ) -> ReferenceRow:
-        """Moves a branch to a commit; StagedWork if that would lose staged changes."""
+        """Moves a branch to a commit; StagedWork if that would lose staged changes.
+
+        With `once` the move is made once, however often it is tried.
+        """
         row = self._rows.fetch(branch)
         if row.staging_token and not self._records.is_empty(StagingToken(row.staging_token)):
             row = self._tokens.seal(row)
@@ -108,37 +111,22 @@ class Resets:
                 )
             return Destination(target, "reset", target.hex(), drops_sealed=True)
 
-        moved = self._names.move(branch, decide, who).row
+        moved = self._names.move(branch, decide, who, once=once).row
         self._rows.forget(branch)
         return moved
 
-    def _restore(self, branch: RefName, start: bytes, end: bytes | None) -> int:
-        """Puts what the head has over the staged records of a range, until nothing differs."""
-        given_up = 0
-        retry = self._context.retry()
-        while True:
-            restored = self._reader.read(branch, lambda row: self._restoring(row, start, end))
-            if not restored:
-                return given_up
-            self._writer.put_records(branch, restored)
-            given_up = max(given_up, len(restored))
-            # Once more: the head may have changed before the records were put.
-            retry.again(at_once=True)
+    def _clear(self, branch: RefName, start: bytes, end: bytes | None) -> int:
+        """Puts cleared records over the staged records of a range; returns their number."""
+        staged = self._reader.read(branch, lambda row: self._staged(row, start, end))
+        record = cleared(self._context.random.random_bytes(_OPERATION_BYTES))
+        self._writer.put_records(branch, [(key, record) for key in staged])
+        return len(staged)
 
-    def _restoring(self, row: ReferenceRow, start: bytes, end: bytes | None) -> _Records:
-        """Returns the records that make a range of the branch equal to its head."""
+    def _staged(self, row: ReferenceRow, start: bytes, end: bytes | None) -> list[bytes]:
+        """Returns the keys of a range under which something is staged."""
         layers = Layers([token_source(self._records, one, start, end) for one in tokens_of(row)])
-        staged: _Records = []
+        staged: list[bytes] = []
         while (found := layers.next()) is not None:
-            staged.append(found)
-        current = self._reader.committed(self._reader.head(row), [key for key, _ in staged])
-        gone = tombstone(self._context.random.random_bytes(_OPERATION_BYTES))
-        restored: _Records = []
-        for key, record in staged:
-            base = current[key]
-            if base is None:
-                if not is_remove(record):
-                    restored.append((key, gone))
-            elif is_remove(record) or not same_file(record, base):
-                restored.append((key, base))
-        return restored
+            if not is_cleared(found[1]):
+                staged.append(found[0])
+        return staged

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from lochan.base.limits.staging import SEALED_FOLD_MIN
 from lochan.base.ports import NewLock
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.references import ReferenceIndex
 from lochan.staging.branch_rows import BranchRows
 from lochan.staging.committer import FileCommitter
-from lochan.staging.listing import Listings
+from lochan.staging.listing import BranchListings
+from lochan.staging.move_guard import MoveGuard
 from lochan.staging.reader import BranchReader
 from lochan.staging.reset import Resets
 from lochan.staging.tokens import BranchTokens
@@ -19,16 +21,21 @@ class Staging:
     """Everything about staged files of one repository on one server; for any number of threads."""
 
     def __init__(
-        self, context: RepositoryContext, names: ReferenceIndex, new_lock: NewLock
+        self,
+        context: RepositoryContext,
+        names: ReferenceIndex,
+        new_lock: NewLock,
+        fold_min: int = SEALED_FOLD_MIN,
     ) -> None:
         records = context.staged
-        tokens = BranchTokens(context, names.find)
+        tokens = BranchTokens(context, names.find, fold_min)
         self.rows = BranchRows(names.find, context.clock, new_lock)
         self.reader = BranchReader(context, self.rows, records)
         self.writer = StagedWriter(context, self.rows, records, tokens, self.reader)
         self.committer = FileCommitter(context, self.rows, records, tokens)
-        self.listings = Listings(context, records, self.reader)
+        self.listings = BranchListings(context, self.rows, tokens, self.reader, new_lock)
         self.uncommitted = Uncommitted(records, self.reader)
+        self.guard = MoveGuard(records, tokens, self.uncommitted)
         self.resets = Resets(
             context,
             names,

@@ -24,9 +24,9 @@ from typing import Final
 
 import msgspec
 
-from lochan.base.errors import Exhausted, NotABranch, ReferenceNotFound
+from lochan.base.errors import Exhausted, LochanError, NotABranch, ReferenceNotFound
 from lochan.base.ids import STAGING_TOKEN_BYTES, InstanceId, StagingToken
-from lochan.base.limits.staging import SEALED_TOKENS_MAX
+from lochan.base.limits.staging import SEALED_FOLD_MIN, SEALED_TOKENS_MAX
 from lochan.base.names import RefName
 from lochan.codec.rows import TOKEN_FORM, ReferenceRow, StagingTokenRow
 from lochan.kernel.context import RepositoryContext
@@ -36,6 +36,7 @@ from lochan.persist.references import StampedRow
 from lochan.persist.rows import Done, Doubt, RowTable, Write
 from lochan.persist.staged import tokens_of
 from lochan.staging.branch_rows import FindRow
+from lochan.staging.folds import FOLDED_MARK, choose_tokens, copy_records, left_of
 
 _CHANGED: Final = Doubt("the branch got a new staging token", "send the request again")
 
@@ -54,9 +55,12 @@ class TokenRows(RowTable[StagingTokenRow]):
 class BranchTokens:
     """Registers tokens and sets them in the rows of branches."""
 
-    def __init__(self, context: RepositoryContext, find: FindRow) -> None:
+    def __init__(
+        self, context: RepositoryContext, find: FindRow, fold_min: int = SEALED_FOLD_MIN
+    ) -> None:
         self._context = context
         self._find = find
+        self._fold_min = fold_min
         self._rows = TokenRows(context.store, context.instance)
 
     def ensure(self, row: ReferenceRow) -> ReferenceRow:
@@ -68,17 +72,24 @@ class BranchTokens:
     def seal(self, row: ReferenceRow) -> ReferenceRow:
         """Seals the staging token that the row has; returns the row of the same branch then.
 
-        If another server has sealed it, nothing is left to do.
+        If another server has sealed it, nothing is left to do. If many tokens are sealed already,
+        some of them are folded into one before.
         """
         token = row.staging_token
+        if len(row.sealed_tokens) >= self._fold_min:
+            row = self._folded(row)
         return self._set_new(row, lambda found: found.staging_token == token, self._sealed)
 
     def discard(self, row: ReferenceRow) -> ReferenceRow:
-        """Takes all tokens that the row has out of it; the next write sets a new one."""
-        gone = {row.staging_token, *row.sealed_tokens}
+        """Takes all tokens that the row has out of it; the next write sets a new one.
+
+        Also a token that they were folded into meanwhile.
+        """
+        known = tokens_of(row)[::-1]
 
         def without(found: ReferenceRow) -> ReferenceRow | None:
-            if gone.isdisjoint(tokens_of(found)):
+            gone = left_of(known, tokens_of(found)[::-1])
+            if not gone:
                 return None
             left = tuple([one for one in found.sealed_tokens if one not in gone])
             staging = b"" if found.staging_token in gone else found.staging_token
@@ -86,15 +97,38 @@ class BranchTokens:
 
         return self._swap(row, without)
 
-    def register(self, name: RefName, incarnation: int) -> StagingToken:
-        """Step 1."""
+    def register(self, name: RefName, incarnation: int, mark: bytes = b"") -> StagingToken:
+        """Step 1; the token ends with the mark."""
         context = self._context
-        token = StagingToken(context.random.random_bytes(STAGING_TOKEN_BYTES))
+        token = StagingToken(context.random.random_bytes(STAGING_TOKEN_BYTES) + mark)
         row = StagingTokenRow(1, token, name, incarnation, context.clock.now_us())
         write = self._rows.condition(row, None)
         # No other caller has this token, so there is nothing to compare with.
         context.repeat(lambda: context.store.put_many([(write.partition, write.key, write.value)]))
         return token
+
+    def _folded(self, row: ReferenceRow) -> ReferenceRow:
+        """Returns the row with fewer sealed tokens (`folds.py`); as it is if that fails."""
+        context = self._context
+        try:
+            tokens = tuple(choose_tokens(context, row.sealed_tokens))
+            new = self.register(RefName(row.name), row.incarnation, FOLDED_MARK)
+            copy_records(context, tokens, new)
+            return self._swap(row, lambda found: self._with_folded(found, tokens, new))
+        except LochanError:
+            # The branch is right without it; the next seal tries again.
+            return row
+
+    def _with_folded(
+        self, row: ReferenceRow, tokens: tuple[bytes, ...], new: StagingToken
+    ) -> ReferenceRow | None:
+        """Returns the row with one token in the place of several; None if they are not there."""
+        sealed = row.sealed_tokens
+        at = sealed.index(tokens[0]) if tokens[0] in sealed else 0
+        if sealed[at : at + len(tokens)] != tokens:
+            return None
+        left = (*sealed[:at], new, *sealed[at + len(tokens) :])
+        return self._changed(row, sealed_tokens=left)
 
     def _set_new(
         self,

@@ -58,7 +58,7 @@ class Uncommitted:
         """Returns staged changes after a path, in order."""
         if limit < 1:
             raise Invalid("a page of changes has at least one")
-        wanted = ListingRange(prefix, "", after, limit)
+        wanted = ListingRange(prefix, after, limit)
         return self._reader.read(branch, lambda row: self.page_of(row, wanted))
 
     def is_clean(self, branch: RefName) -> bool:

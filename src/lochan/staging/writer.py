@@ -38,6 +38,7 @@ from lochan.base.errors import (
     Exhausted,
     NotABranch,
     NotFound,
+    ReferenceNotFound,
     Unavailable,
     Unknown,
 )
@@ -47,10 +48,18 @@ from lochan.base.names import RefName
 from lochan.codec.elements import encode_file, is_remove
 from lochan.codec.rows import ReferenceRow
 from lochan.kernel.context import RepositoryContext
-from lochan.kv.store import ABSENT, Entry, Expected, Won
+from lochan.kv.store import ABSENT, Adds, Entry, Expected, Won
 from lochan.model.entries import FileEntry
 from lochan.persist.retry import Retry
-from lochan.persist.staged import RecordWrite, StagedRecords, operation_of, tokens_of, tombstone
+from lochan.persist.staged import (
+    NO_OBJECTS,
+    RecordWrite,
+    StagedRecords,
+    is_cleared,
+    operation_of,
+    tokens_of,
+    tombstone,
+)
 from lochan.staging.branch_rows import BranchRows, SeenRow
 from lochan.staging.conditions import ALWAYS, Condition
 from lochan.staging.reader import BranchReader, is_true
@@ -83,34 +92,46 @@ class StagedWriter:
         self._reader = reader
 
     def put(
-        self, branch: RefName, key: Key, entry: FileEntry, condition: Condition = ALWAYS
+        self,
+        branch: RefName,
+        key: Key,
+        entry: FileEntry,
+        condition: Condition = ALWAYS,
+        *,
+        objects: Adds = NO_OBJECTS,
+        incarnation: int | None = None,
     ) -> FileEntry:
         """Stages a file; returns its entry as stored.
 
-        ConditionFailed if the file that is there is not as the condition demands.
+        ConditionFailed if the file that is there is not as the condition demands. `objects` are
+        stored by the same write as the record that names them. With an `incarnation`, another one
+        of the branch is as good as none.
         """
         entry = self._named(entry)
-        element = encode_file(entry)
+        write = RecordWrite(key, encode_file(entry), objects=objects)
         if condition is ALWAYS:
-            self._write(branch, [(key, element)])
+            self._write(branch, [write], incarnation)
         else:
-            self._write_if(branch, key, element, entry.operation, condition)
+            self._write_if(branch, write, entry.operation, condition, incarnation)
         return entry
 
     def put_many(self, branch: RefName, items: Sequence[tuple[Key, FileEntry]]) -> None:
         """Stages files; of two with one key the last counts."""
         entries = {key: encode_file(self._named(entry)) for key, entry in items}
-        self._write(branch, list(entries.items()))
+        self.put_records(branch, list(entries.items()))
 
-    def delete(self, branch: RefName, key: Key, condition: Condition = ALWAYS) -> bool:
+    def delete(
+        self, branch: RefName, key: Key, condition: Condition = ALWAYS, operation: bytes = b""
+    ) -> bool:
         """Stages the deletion of a file; returns False if there was none."""
-        operation = self._context.random.random_bytes(_OPERATION_BYTES)
+        operation = operation or self._context.random.random_bytes(_OPERATION_BYTES)
         if condition is not ALWAYS:
-            self._write_if(branch, key, tombstone(operation), operation, condition)
+            write = RecordWrite(key, tombstone(operation))
+            self._write_if(branch, write, operation, condition)
             return True
         if self._reader.find(branch, key) is None:
             return False
-        self._write(branch, [(key, tombstone(operation))])
+        self.put_records(branch, [(key, tombstone(operation))])
         return True
 
     def delete_many(self, branch: RefName, keys: Sequence[Key]) -> None:
@@ -119,11 +140,11 @@ class StagedWriter:
         found = self._reader.find_many(branch, wanted)
         record = tombstone(self._context.random.random_bytes(_OPERATION_BYTES))
         there = [key for key, entry in zip(wanted, found, strict=True) if entry is not None]
-        self._write(branch, [(key, record) for key in there])
+        self.put_records(branch, [(key, record) for key in there])
 
     def put_records(self, branch: RefName, records: Records) -> None:
         """Stages records as they are."""
-        self._write(branch, records)
+        self._write(branch, [RecordWrite(key, value) for key, value in records])
 
     def _named(self, entry: FileEntry) -> FileEntry:
         if entry.operation:
@@ -131,17 +152,20 @@ class StagedWriter:
         operation = self._context.random.random_bytes(_OPERATION_BYTES)
         return msgspec.structs.replace(entry, operation=operation)
 
-    def _write(self, branch: RefName, records: Records) -> None:
+    def _write(
+        self, branch: RefName, writes: Sequence[RecordWrite], incarnation: int | None = None
+    ) -> None:
         """All steps of an unconditional write."""
-        if not records:
+        if not writes:
             return
         row = self._rows.load(branch).row
         attempt = _Attempt(self._context.retry())
         with attempt:
             while True:
                 row = self._with_token(row)
+                _check_incarnation(row, incarnation)
                 token = StagingToken(row.staging_token)
-                self._put_all(token, records, attempt)
+                self._put_all(token, writes, attempt)
                 again = self._rows.fetch(branch)
                 if _is_staging(again, row, token):
                     return
@@ -158,13 +182,15 @@ class StagedWriter:
                 row = self._tokens.ensure(row)
         return row
 
-    def _put_all(self, token: StagingToken, records: Records, attempt: _Attempt) -> None:
+    def _put_all(
+        self, token: StagingToken, writes: Sequence[RecordWrite], attempt: _Attempt
+    ) -> None:
         """Step 2: puts all records over whatever is there."""
-        step = self._batch_max(records)
-        for start in range(0, len(records), step):
-            writes = [RecordWrite(key, value) for key, value in records[start : start + step]]
-            while writes:
-                writes = self._put_batch(token, writes, attempt)
+        step = self._batch_max(writes)
+        for start in range(0, len(writes), step):
+            batch = list(writes[start : start + step])
+            while batch:
+                batch = self._put_batch(token, batch, attempt)
 
     def _put_batch(
         self, token: StagingToken, writes: Sequence[RecordWrite], attempt: _Attempt
@@ -186,37 +212,41 @@ class StagedWriter:
             if current is None:
                 current = self._records.fetch([token], [write.key])[0][0] or ABSENT
             if not isinstance(current, Entry):
-                left.append(RecordWrite(write.key, write.value, ABSENT))
+                left.append(msgspec.structs.replace(write, expected=ABSENT))
             elif current.value != write.value:
-                left.append(RecordWrite(write.key, write.value, current.stamp))
+                left.append(msgspec.structs.replace(write, expected=current.stamp))
         return left
 
-    def _batch_max(self, records: Records) -> int:
+    def _batch_max(self, writes: Sequence[RecordWrite]) -> int:
+        if len(writes) == 1:
+            return 1
         capabilities = self._context.store.capabilities
-        largest = max(len(value) for _, value in records)
+        largest = max(len(write.value) for write in writes)
         return max(1, min(capabilities.batch_items_max, capabilities.batch_bytes_max // largest))
 
     def _write_if(
         self,
         branch: RefName,
-        key: bytes,
-        record: bytes,
+        write: RecordWrite,
         operation: bytes,
         condition: Condition,
+        incarnation: int | None = None,
     ) -> None:
         """All steps of a conditional write."""
+        key = write.key
         row = self._rows.fetch(branch)
         attempt = _Attempt(self._context.retry())
         with attempt:
             while True:
                 row = self._with_token(row)
+                _check_incarnation(row, incarnation)
                 shown = self._look(row, key, operation)
                 if not shown.is_own and not condition.holds(shown.element):
                     again = self._rows.fetch(branch)
                     if is_true(SeenRow(row, True), again):
                         raise _refusal(branch, key, condition)
                     row = again
-                elif self._put_over(row, key, record, shown.expected, attempt):
+                elif self._put_over(row, write, shown.expected, attempt):
                     again = self._rows.fetch(branch)
                     if _is_staging(again, row, row.staging_token):
                         self._check_below(again, shown, key, operation, condition)
@@ -228,31 +258,30 @@ class StagedWriter:
 
     def _look(self, row: ReferenceRow, key: bytes, operation: bytes) -> _Shown:
         """Returns what the branch shows at a key, and the record of the staging token there."""
-        top, *lower = self._records.fetch(tokens_of(row), [key])
-        staged = top[0]
+        (top,), *lower = self._records.fetch(tokens_of(row), [key])
+        was_reset = top is not None and is_cleared(top.value)
         below = next((layer[0].value for layer in lower if layer[0] is not None), None)
-        if below is None:
-            below = self._reader.committed(self._reader.head(row), [key])[key]
-        record = below if staged is None else staged.value
+        if was_reset or below is None or is_cleared(below):
+            below = self._committed(row, key)
+        record = below if top is None or was_reset else top.value
         return _Shown(
             None if record is None or is_remove(record) else record,
             record is not None and operation_of(record) == operation,
-            ABSENT if staged is None else staged.stamp,
-            staged is not None,
+            ABSENT if top is None else top.stamp,
+            top is not None and not was_reset,
+            was_reset,
             below,
         )
 
+    def _committed(self, row: ReferenceRow, key: bytes) -> bytes | None:
+        return self._reader.committed(self._reader.head(row), [key])[key]
+
     def _put_over(
-        self,
-        row: ReferenceRow,
-        key: bytes,
-        record: bytes,
-        expected: Expected,
-        attempt: _Attempt,
+        self, row: ReferenceRow, write: RecordWrite, expected: Expected, attempt: _Attempt
     ) -> bool:
         """Puts a record on condition that the present one is as it was seen; False if it is not."""
         token = StagingToken(row.staging_token)
-        write = RecordWrite(key, record, expected)
+        write = msgspec.structs.replace(write, expected=expected)
         while True:
             try:
                 (outcome,) = self._records.put_each(token, [write])
@@ -264,8 +293,8 @@ class StagedWriter:
                 attempt.has_put = True
                 return True
             # A copy of this write whose reply was lost may be what it has lost to.
-            found = self._records.fetch([token], [key])[0][0]
-            return found is not None and found.value == record
+            found = self._records.fetch([token], [write.key])[0][0]
+            return found is not None and found.value == write.value
 
     def _check_below(
         self,
@@ -282,8 +311,10 @@ class StagedWriter:
         """
         if shown.is_staged or shown.is_own:
             return
-        now = self._look(row, key, operation)
-        below = now.below
+        # The record of the reset is replaced now; it hid what older tokens have.
+        below = (
+            self._committed(row, key) if shown.was_reset else self._look(row, key, operation).below
+        )
         if below == shown.below or (below is not None and operation_of(below) == operation):
             return
         if not condition.holds(None if below is None or is_remove(below) else below):
@@ -296,14 +327,16 @@ class StagedWriter:
 class _Shown(msgspec.Struct, frozen=True, gc=False):
     """What a branch shows at a key: the element, whether it is that of the caller's own write.
 
-    `expected` is the record of the staging token, for the write that replaces it. `below` is the
-    record under it: of a sealed token, or the element of the head.
+    `expected` is the record of the staging token, for the write that replaces it; `is_staged`
+    states that it decides what is shown, `was_reset` that it is a cleared one. `below` is what is
+    under it: the record of a sealed token, or the element of the head.
     """
 
     element: bytes | None
     is_own: bool
     expected: Expected
     is_staged: bool
+    was_reset: bool
     below: bytes | None
 
 
@@ -327,15 +360,21 @@ class _Attempt:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self.has_put and isinstance(error, _NO_EFFECT):
+        if self.has_put and isinstance(error, NO_EFFECT):
             raise Unknown(
                 f"a staged write was put and not finished ({error.message})",
                 public="it is unknown whether the file was written; read it, or write it again",
             ) from error
 
 
-# Errors that state that nothing was changed.
-_NO_EFFECT: Final = (ConditionFailed, Exhausted, NotABranch, NotFound, Unavailable)
+NO_EFFECT: Final = (ConditionFailed, Exhausted, NotABranch, NotFound, Unavailable)
+"""Errors that state that nothing was changed."""
+
+
+def _check_incarnation(row: ReferenceRow, incarnation: int | None) -> None:
+    """Raises ReferenceNotFound for another incarnation than the one that is meant."""
+    if incarnation not in (None, row.incarnation):
+        raise ReferenceNotFound(f"the branch {row.name!r} was deleted and created again")
 
 
 def _is_staging(row: ReferenceRow, before: ReferenceRow, token: bytes) -> bool:

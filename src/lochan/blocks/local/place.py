@@ -49,6 +49,7 @@ from lochan.staging.block_store import (
     StoredBlock,
     StoredPart,
     build_address,
+    changed_import,
     check_range,
     is_foreign,
     is_own,
@@ -91,12 +92,13 @@ class LocalBlocks:
             status = os.fstat(number)
         if status.st_size != size:
             reader.close()
-            raise Corrupt(f"{what} has {status.st_size} bytes, its entry states {size}")
+            text = f"{what} has {status.st_size} bytes, its entry states {size}"
+            raise changed_import(text) if foreign else Corrupt(text)
         if foreign:
             check(bool(etag), "the etag of a foreign object is stated")
             if etag_of(status) != etag:
                 reader.close()
-                raise Corrupt(f"{what} was changed after it was imported")
+                raise changed_import(f"{what} was changed after it was imported")
         return reader
 
     def find(self, address: BlockAddress) -> BlockInfo | None:

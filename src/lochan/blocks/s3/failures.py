@@ -15,6 +15,9 @@ from lochan.base.errors import Exhausted, LochanError, Unavailable, Unknown
 _BUSY: Final = {"SlowDown", "TooManyRequests", "RequestLimitExceeded", "ServiceUnavailable", "503"}
 _FULL: Final = {"QuotaExceeded", "InsufficientStorage", "XMinioStorageFull", "507"}
 _MESSAGE_MAX: Final = 300
+_NOT_AVAILABLE: Final = (
+    "the place for object data is not available now: nothing was changed; try again later"
+)
 
 
 def error_code(response: Mapping[str, Any]) -> str:
@@ -25,6 +28,11 @@ def error_code(response: Mapping[str, Any]) -> str:
 def status_of(response: Mapping[str, Any]) -> int:
     """Returns the HTTP status of an answer, 0 if it has none."""
     return int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+
+
+def unavailable(message: str) -> Unavailable:
+    """Returns the error for S3 not having done what it was asked for; callers learn what failed."""
+    return Unavailable(message, public=_NOT_AVAILABLE)
 
 
 def refusal(operation: str, response: Mapping[str, Any], *, in_doubt: bool) -> LochanError:
@@ -40,17 +48,17 @@ def refusal(operation: str, response: Mapping[str, Any], *, in_doubt: bool) -> L
         return Unknown(message)
     if code in _BUSY:
         return Exhausted(message)
-    return Unavailable(message)
+    return unavailable(message)
 
 
 def no_answer(operation: str, error: Exception, *, in_doubt: bool) -> LochanError:
     """Returns the error for a request without an answer."""
     message = f"S3 did not answer {operation}: {type(error).__name__} {error}"[: 2 * _MESSAGE_MAX]
-    return Unknown(message) if in_doubt else Unavailable(message)
+    return Unknown(message) if in_doubt else unavailable(message)
 
 
 def field(answer: Mapping[str, Any], name: str) -> Any:
     """Returns what every whole answer to this request states; Unavailable if it is missing."""
     if name not in answer:
-        raise Unavailable(f"S3 sent an answer without {name}")
+        raise unavailable(f"S3 sent an answer without {name}")
     return answer[name]

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import msgspec
 
-from lochan.base.errors import LochanError, NotFound, Unavailable, Unknown
+from lochan.base.errors import LochanError, NotFound, Unknown
 from lochan.base.limits.blocks import BLOCK_PAGE_MAX
 from lochan.blocks.parts import joined_etag
 from lochan.blocks.s3.client import Answer, S3Client
-from lochan.blocks.s3.failures import field
+from lochan.blocks.s3.failures import field, unavailable
 from lochan.blocks.s3.spool import Spool
 from lochan.staging.block_store import StoredPart
 
@@ -48,7 +48,7 @@ class S3Objects:
     def check_bucket(self) -> None:
         """Raises Unavailable if there is no such bucket, of which a 404 would say nothing."""
         if self.client.call("head_bucket", absent=_NO_BUCKET, Bucket=self.bucket) is None:
-            raise Unavailable(f"there is no bucket {self.bucket}")
+            raise unavailable(f"there is no bucket {self.bucket}")
 
     def put(self, key: str, spool: Spool) -> None:
         """Stores an object by one request; Unavailable unless S3 has the bytes that were sent."""
@@ -173,12 +173,12 @@ class S3Objects:
         """Compares at least the size, where the ETag is no MD5: with keys of a key server."""
         head = self.head(key)
         if head is None or head.size != size:
-            raise Unavailable(f"S3 acknowledged {size} bytes of {key} and has others")
+            raise unavailable(f"S3 acknowledged {size} bytes of {key} and has others")
 
     def _answer(self, operation: str, *, once: bool = False, **arguments: Any) -> Answer:
         answer = self.client.call(operation, once=once, Bucket=self.bucket, **arguments)
         if answer is None:
-            raise Unavailable(f"S3 did not answer {operation}")
+            raise unavailable(f"S3 did not answer {operation}")
         return answer
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from lochan.base.checks import check
-from lochan.base.errors import Invalid, NotFound, Unavailable
+from lochan.base.errors import Invalid, NotFound
 from lochan.base.limits.blocks import BLOCK_PAGE_MAX, MULTIPART_ID_BYTES_MAX, PRESIGNED_S_MAX
 from lochan.blocks.parts import check_number, check_order, choose_parts, joined_etag
 from lochan.blocks.s3.address import (
@@ -24,7 +24,7 @@ from lochan.blocks.s3.address import (
     read_import,
 )
 from lochan.blocks.s3.client import Answer, S3Client
-from lochan.blocks.s3.failures import field
+from lochan.blocks.s3.failures import field, unavailable
 from lochan.blocks.s3.objects import ENDED, S3Objects, etag_of, time_us, unquoted
 from lochan.blocks.s3.reader import S3Reader
 from lochan.blocks.s3.uploads import S3Part, S3Upload
@@ -241,7 +241,7 @@ class S3Blocks:
                 **arguments,
             )
             if answer is None:
-                raise Unavailable("S3 did not answer a listing")
+                raise unavailable("S3 did not answer a listing")
             truncated = field(answer, "IsTruncated")
             yield from answer.get("Contents", ())
             if not truncated:
@@ -259,7 +259,7 @@ class S3Blocks:
                 **arguments,
             )
             if answer is None:
-                raise Unavailable("S3 did not answer a listing")
+                raise unavailable("S3 did not answer a listing")
             truncated = field(answer, "IsTruncated")
             yield from answer.get("Uploads", ())
             if not truncated:

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from threading import BoundedSemaphore
 from typing import Any, Final
 
-from lochan.base.errors import Corrupt, NotFound, StoreForked, Unavailable
+from lochan.base.errors import Corrupt, NotFound, StoreForked
 from lochan.base.limits.blocks import BLOCK_PIECE_BYTES, S3_ATTEMPTS_MAX
+from lochan.blocks.s3.failures import unavailable
 from lochan.blocks.s3.objects import GONE, S3Objects, etag_of
 from lochan.process import FORK_ADVICE, after_fork, never_destroy
+from lochan.staging.block_store import changed_import
 
 _RANGE: Final = re.compile(r"bytes (\d+)-(\d+)/(\d+)\Z")
 _CHANGED: Final = frozenset({"PreconditionFailed", "412"})
@@ -105,7 +107,7 @@ class S3Reader:
             body, self._body = self._body, None
             if body is not None:
                 body.close()
-        raise Unavailable(
+        raise unavailable(
             f"reading {self._key} from S3 stopped at byte {self._position} of {self._end}: {reason}"
         )
 
@@ -127,18 +129,18 @@ class S3Reader:
         self._etag = etag_of(answer)
         found = _RANGE.match(answer.get("ContentRange", ""))
         if found is None:
-            raise Unavailable(f"S3 answered a range of {self._key} without stating which")
+            raise unavailable(f"S3 answered a range of {self._key} without stating which")
         first, last, size = map(int, found.groups())
         self._check_size(size)
         if (first, last + 1) != (self._position, self._end):
-            raise Unavailable(f"S3 answered bytes {first} to {last} of {self._key}, not the range")
+            raise unavailable(f"S3 answered bytes {first} to {last} of {self._key}, not the range")
 
     def _explain(self) -> None:
         """Finds out why there is no such range; always raises."""
         # The request that finds it out needs the slot of this one.
         self.close()
         self._check_empty()
-        raise Unavailable(f"S3 refused a range of {self._key} that exists")
+        raise unavailable(f"S3 refused a range of {self._key} that exists")
 
     def _check_empty(self) -> None:
         """Raises unless the object exists with the expected size and etag."""
@@ -149,8 +151,9 @@ class S3Reader:
             raise Corrupt(f"the block {self._key} is missing", missing=True)
         self._check_size(head.size)
         if self._etag and head.etag != self._etag:
-            raise Corrupt(f"the object {self._key} was changed after it was imported")
+            raise changed_import(f"the object {self._key} was changed after it was imported")
 
     def _check_size(self, size: int) -> None:
         if size != self._size:
-            raise Corrupt(f"{self._key} has {size} bytes, its entry states {self._size}")
+            text = f"{self._key} has {size} bytes, its entry states {self._size}"
+            raise changed_import(text) if self._foreign else Corrupt(text)

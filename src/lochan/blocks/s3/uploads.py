@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from lochan.base.errors import LochanError, NotFound, Unavailable, Unknown
+from lochan.base.errors import LochanError, NotFound, Unknown
 from lochan.base.limits.blocks import (
     BLOCK_BUFFER_BYTES,
     BLOCK_BYTES_MAX,
@@ -18,6 +18,7 @@ from lochan.base.limits.blocks import (
     PART_NUMBER_MAX,
 )
 from lochan.base.ports import Clock
+from lochan.blocks.s3.failures import unavailable
 from lochan.blocks.s3.objects import S3Objects
 from lochan.blocks.s3.spool import Spool
 from lochan.blocks.uploads import Upload
@@ -42,7 +43,7 @@ def _to_be_begun_again() -> Iterator[None]:
     try:
         yield
     except (NotFound, Unknown) as error:
-        raise Unavailable(f"the upload was not completed: {error.message}") from error
+        raise unavailable(f"the upload was not completed: {error.message}") from error
 
 
 class S3Upload(Upload[StoredBlock]):
