@@ -66,8 +66,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ] = ()
     files_port: Annotated[
         int,
-        Meta(ge=0, le=65_535, description="A second port, for files; no face yet. 0 is off."),
+        Meta(
+            ge=0,
+            le=65_535,
+            description="A second port, for clients of lakeFS and of S3; 0 is off.",
+        ),
     ] = 0
+    s3_domains: Annotated[
+        tuple[str, ...],
+        Meta(description="Domains of which each name below is a repository, on that port."),
+    ] = ("localhost",)
     unix_socket: Annotated[
         str, Meta(description="The path of a Unix socket that serves the same as the port.")
     ] = ""
@@ -223,7 +231,7 @@ SETTING_NAMES: Final = tuple(Settings.__struct_fields__)
 SECRET_SETTINGS: Final = ("secret_key",)
 """Settings that are no flags, because other users of a machine see the arguments of a process."""
 
-_LISTS: Final = ("host_names", "import_prefixes", "oidc_algorithms")
+_LISTS: Final = ("host_names", "import_prefixes", "oidc_algorithms", "s3_domains")
 _NEVER_SHOWN: Final = ("store", "storage", *SECRET_SETTINGS)
 
 _HINTS: Final = get_type_hints(Settings, include_extras=True)

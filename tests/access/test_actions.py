@@ -41,6 +41,7 @@ def test_every_action_is_read_or_written_or_left_to_administrators():
         Action.WRITE_SETTINGS,
         Action.EXCHANGE_OBJECTS,
         Action.CREATE_REPOSITORY,
+        Action.DELETE_REPOSITORY,
         Action.READ_ACCESS,
         Action.MANAGE_ACCESS,
         Action.MANAGE_OWN_TOKENS,

@@ -13,6 +13,7 @@ from lochan.access.tokens import (
     new_token,
     new_token_id,
     parse_token,
+    token_of,
 )
 from lochan.testing.ports import SeededRandom
 
@@ -69,3 +70,18 @@ def test_a_new_access_key_is_recognised():
         assert not is_access_key(other, secret)
     for other in (secret.upper(), secret[:-1], secret + "a", secret + "\n"):
         assert not is_access_key(key_id, other)
+
+
+def test_an_access_key_that_was_chosen_has_the_form_of_those_of_lakefs():
+    key_id, secret = "AKIAIOSFOLQUICKSTART", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
+    assert is_access_key(key_id, secret)
+    for other in (key_id.lower(), key_id[:15], key_id * 3, "LOCH" + key_id, key_id + "\n"):
+        assert not is_access_key(other, secret)
+    for other in (secret[:31], secret * 2, secret + " ", secret + "\n"):
+        assert not is_access_key(key_id, other)
+
+
+def test_the_token_of_an_access_key_depends_on_both_of_its_texts():
+    tokens = {token_of(*pair) for pair in (("A", "b"), ("A", "c"), ("B", "b"))}
+    assert len(tokens) == 3
+    assert all(parse_token(text) for text in tokens)

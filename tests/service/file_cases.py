@@ -9,7 +9,7 @@ import msgspec
 
 from lochan.access.policy import Action, Call
 from lochan.model.commits import CommitMeta
-from lochan.model.files import ImportSource, WriteCondition
+from lochan.model.files import ImportSource, UploadedPart, WriteCondition
 from lochan.model.specs import parse_spec
 from lochan.service.file_places import FileSupport
 from lochan.service.repository import Repository
@@ -48,6 +48,8 @@ class Lake:
     """The files of all tests here: a directory that is imported, one for blocks."""
 
     url = ""
+    upload = ("", "", "")
+    parts: Sequence[UploadedPart] = ()
     support = FileSupport()
 
 
@@ -56,12 +58,27 @@ LAKE = Lake()
 
 def reserved(one: Repository) -> str:
     """A token, reserved by a server without a policy."""
-    return Repository(one.context, files=LAKE.support).addresses.reserve(ME, "main", "f/c").token
+    return _open(one).addresses.reserve(ME, "main", "f/c").token
+
+
+def begin_upload(one: Repository) -> None:
+    """Begins an upload in parts and sends its only part, for the cases of both."""
+    LAKE.upload = "main", "f/c", one.multiparts.create(ME, "main", "f/c")
+    part = one.multiparts.begin_part(ME, *LAKE.upload, 1)
+    part.write(b"c")
+    LAKE.parts = [part.finish()]
+
+
+def _open(one: Repository) -> Repository:
+    return Repository(one.context, files=LAKE.support)
 
 
 FILE_CASES = {
     "files.stat": Case(lambda one, call: one.files.stat(call, MAIN, "f/a"), [READ_MAIN]),
     "files.open": Case(lambda one, call: one.files.open(call, MAIN, "f/a").read(), [READ_MAIN]),
+    "files.open_stored": Case(
+        lambda one, call: one.files.open_stored(call, MAIN, "f/a"), [READ_MAIN]
+    ),
     "files.presign": Case(lambda one, call: one.files.presign(call, MAIN, "f/b"), [READ_MAIN]),
     "files.copy": Case(
         lambda one, call: one.files.copy(call, "main", "f/c", SIDE, "f/a"), [WRITE, READ_SIDE]
@@ -79,6 +96,20 @@ FILE_CASES = {
         [(A.DELETE_CONTENT, "main", True)],
     ),
     "uploads.begin": Case(upload, [WRITE, WRITE]),
+    "multiparts.create": Case(
+        lambda one, call: one.multiparts.create(call, "main", "f/c"), [WRITE]
+    ),
+    "multiparts.begin_part": Case(
+        lambda one, call: one.multiparts.begin_part(call, *LAKE.upload, 1).abort(), [WRITE]
+    ),
+    "multiparts.list_parts": Case(
+        lambda one, call: one.multiparts.list_parts(call, *LAKE.upload), [WRITE]
+    ),
+    "multiparts.list_uploads": Case(lambda one, call: one.multiparts.list_uploads(call, ""), []),
+    "multiparts.complete": Case(
+        lambda one, call: one.multiparts.complete(call, *LAKE.upload, LAKE.parts), [WRITE, WRITE]
+    ),
+    "multiparts.abort": Case(lambda one, call: one.multiparts.abort(call, *LAKE.upload), [WRITE]),
     "addresses.reserve": Case(
         lambda one, call: one.addresses.reserve(call, "main", "f/c"), [WRITE]
     ),

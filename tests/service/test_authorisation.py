@@ -16,6 +16,7 @@ import pytest
 
 from lochan.access.policy import Action, Call, OpenPolicy, Resource
 from lochan.base.errors import Denied, Invalid
+from lochan.base.ids import EMPTY_ID
 from lochan.base.names import RefName
 from lochan.kernel.repository import Ports
 from lochan.model.commits import CommitMeta, Put
@@ -37,7 +38,7 @@ from lochan.stores.memory.store import MemoryStore
 from lochan.testing.ports import ManualClock, RecordedWaiting, SeededRandom
 from tests.service.bench import ME, WRITES, Bench, forked, key, new, pages, use_cases
 from tests.service.file_bench import file_support
-from tests.service.file_cases import FILE_CASES, LAKE, Case, Decision
+from tests.service.file_cases import FILE_CASES, LAKE, Case, Decision, begin_upload
 
 MAIN, SIDE = parse_spec("main"), parse_spec("side")
 KEYED = Call("me", "key", b"one request")
@@ -224,6 +225,45 @@ CASES = {
         lambda one, call: one.settings.update(call, {"type": "GARBAGE_COLLECTOR"}),
         [(A.WRITE_SETTINGS, None, False)],
     ),
+    "settings.change": Case(
+        lambda one, call: one.settings.change(
+            call, "METADATA", lambda _: {"type": "METADATA", "values": {}}
+        ),
+        [(A.WRITE_SETTINGS, None, False)],
+    ),
+    "settings.remove": Case(
+        lambda one, call: one.settings.remove(call, "METADATA"), [(A.WRITE_SETTINGS, None, False)]
+    ),
+    # For decisions on the call; nothing of it is shown.
+    "settings.find": Case(lambda one, call: one.settings.find(call, "METADATA"), []),
+    "metadata.get": Case(
+        lambda one, call: one.metadata.get(call), [(A.READ_SETTINGS, None, False)]
+    ),
+    "metadata.update": Case(
+        lambda one, call: one.metadata.update(call, {}), [(A.WRITE_SETTINGS, None, False)]
+    ),
+    "protection.get": Case(
+        lambda one, call: one.protection.get(call), [(A.READ_SETTINGS, None, False)]
+    ),
+    "protection.replace": Case(
+        lambda one, call: one.protection.replace(call, []), [(A.WRITE_SETTINGS, None, False)]
+    ),
+    # Refuses, or leaves the decision to the write that follows.
+    "protection.check_write": Case(lambda one, call: one.protection.check_write(call, "main"), []),
+    "commit_log.get": Case(lambda one, call: one.commit_log.get(call, MAIN), [LOG_MAIN]),
+    "commit_log.page": Case(
+        lambda one, call: one.commit_log.page(call, MAIN, 5, stop_at=SIDE),
+        [LOG_MAIN, (A.READ_LOG, "side", True)],
+    ),
+    "commit_log.find_id": Case(
+        lambda one, call: one.commit_log.find_id(call, EMPTY_ID.hex()[:10]),
+        [],
+        [(A.READ_LOG, None, False)],
+    ),
+    "commit_log.merge_base": Case(
+        lambda one, call: one.commit_log.merge_base(call, MAIN, SIDE),
+        [LOG_MAIN, (A.READ_LOG, "side", True)],
+    ),
     **FILE_CASES,
     "objects.get": Case(
         lambda one, call: one.objects.get(call, []),
@@ -247,6 +287,8 @@ def bench(tmp_path: Path) -> Bench:
     LAKE.url = f"file://{tmp_path}/lake/"
     LAKE.support = file_support(tmp_path)[0]
     one = forked(LAKE.support)
+    begin_upload(one.repository)
+    one.repository.metadata.update(ME, {"a": "b"})
     one.put("f/a", b"a")
     one.put("f/b", b"b" * 20_000)
     one.commit_files()

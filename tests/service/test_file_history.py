@@ -21,7 +21,7 @@ from lochan.base.limits.commits import COMMIT_OWN_KEYS_MAX
 from lochan.kernel.check import check_repository
 from lochan.model.commits import CommitMeta
 from lochan.model.files import FileChange, FilePrefix, Imported, ImportProgress, ImportSource
-from lochan.model.requests import RevertRequest, TransplantRequest
+from lochan.model.requests import MoveRequest, RevertRequest, TransplantRequest
 from lochan.model.specs import ReferenceSpec, parse_spec
 from lochan.service import file_history
 from tests.service.bench import ME, Bench, details, new, pages
@@ -318,6 +318,41 @@ def test_a_hard_reset_refuses_to_drop_staged_work_unless_the_caller_says_so(benc
     assert (moved.hash, bench.tree(), bench.state()) == (base, BEFORE, {"t": "t"})
     log = bench.references.log(ME, "main", 10)
     assert log.items[0].kind == "reset"
+
+
+def test_an_assignment_and_a_forced_move_are_refused_while_files_are_staged(bench):
+    changed(bench, "side")
+    other, base = bench.head("side"), bench.head()
+    move = MoveRequest(branch="main", source=parse_spec("side"))
+    bench.put("new", b"staged")
+    for call in (ME, KEYED):
+        with pytest.raises(StagedWork):
+            bench.references.assign(call, "main", None, parse_spec("side"))
+        with pytest.raises(StagedWork):
+            bench.repository.merges.force(call, move)
+    assert (bench.head(), bench.tree()["new"]) == (base, b"staged")
+    # To assign it to where it is moves nothing.
+    assert bench.references.assign(ME, "main", None, MAIN).hash == base
+    assert bench.tree()["new"] == b"staged"
+    bench.repository.resets.reset(ME, "main", path="new")
+    assert bench.references.assign(ME, "main", None, parse_spec("side")).hash == other
+    assert bench.tree() == bench.tree("side")
+    with pytest.raises(NothingToCommit):
+        bench.commit_files()
+
+
+def test_a_fast_forward_below_a_staged_file_is_a_conflict(bench):
+    changed(bench, "side")
+    bench.put("d/1", b"staged")
+    bench.put("kept", b"staged")
+    move = MoveRequest(branch="main", source=parse_spec("side"))
+    with pytest.raises(KeysConflict) as raised:
+        bench.repository.merges.fast_forward(ME, move)
+    assert [one.path for one in details(raised.value)] == ["d/1"]
+    bench.repository.resets.reset(ME, "main")
+    bench.put("kept", b"staged")
+    assert bench.repository.merges.fast_forward(ME, move).applied
+    assert bench.tree() == {**bench.tree("side"), "kept": b"staged"}
 
 
 def test_a_merge_that_changes_a_staged_file_is_a_conflict(bench):

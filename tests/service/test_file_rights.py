@@ -94,6 +94,7 @@ def test_a_hidden_file_looks_absent(bench, path):
     works: list[Callable[[str], Any]] = [
         lambda one: files.stat(ANN, MAIN, one),
         lambda one: files.open(ANN, MAIN, one),
+        lambda one: files.open_stored(ANN, MAIN, one),
         lambda one: files.presign(ANN, MAIN, one),
         lambda one: files.copy(ANN, "main", "open/copy", MAIN, one),
         lambda one: bench.repository.file_history.log(ANN, MAIN, paths=[one]).items,

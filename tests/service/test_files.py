@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from hashlib import md5, sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,12 +21,16 @@ from lochan.base.errors import (
     RangeNotSatisfiable,
     ReferenceNotFound,
     TooLarge,
+    Unknown,
 )
 from lochan.base.limits.files import FILE_IN_STORE_BYTES_MAX, FILES_DELETED_MAX
+from lochan.kv.store import Kind, partition
 from lochan.model.files import ByteRange, FileProperties, WriteCondition, metadata_of, pieces_of
 from lochan.model.requests import NewReference
 from lochan.model.specs import parse_spec
-from tests.service.bench import ME, Bench
+from lochan.testing.faults import FaultKind, FaultyStore, PlannedCall
+from tests.kernel.workbench import OnCalls
+from tests.service.bench import ME, Bench, writes
 from tests.service.file_bench import ClientWritable, file_bench, stored_blocks
 
 MAIN = parse_spec("main")
@@ -56,6 +61,19 @@ def test_a_file_is_read_as_it_was_written(world, size):
     assert bench.read("a/b") == data
     assert stored_blocks(place) == (size > FILE_IN_STORE_BYTES_MAX)
     assert bench.again().read("a/b") == data
+
+
+def test_a_small_file_is_stored_by_the_write_of_its_record(bench):
+    bench.put("a", SMALL)
+    other, counts = bench.counted()
+    other.read("a")
+    before = dict(counts.calls)
+    other.put("b", b"other bytes")
+    assert writes(counts) == {"apply": 1}
+    # The row once more, after the write (the first time it was in memory), and the rules about
+    # protected branches, which are kept for a second.
+    assert counts.calls["get"] == before["get"] + 2
+    assert bench.again().read("b") == b"other bytes"
 
 
 @pytest.mark.parametrize("data", [SMALL, LARGE], ids=["small", "large"])
@@ -245,6 +263,75 @@ def test_a_request_that_is_sent_again_is_answered_and_not_done_again(bench):
     assert bench.tree() == {}
 
 
+def test_removals_of_many_and_resets_that_are_sent_again_are_not_done_again(bench):
+    bench.put("a", b"old")
+    bench.put("b", b"old")
+    bench.commit_files()
+    many = Call("me", "many", b"a removal of many")
+    bench.files.delete_many(many, "main", ["a", "b"])
+    bench.put("a", b"new")
+    bench.files.delete_many(many, "main", ["a", "b"])
+    assert bench.tree() == {"a": b"new"}
+    with pytest.raises(KeyReused):
+        bench.files.delete_many(Call("me", "many", b"another request"), "main", ["a"])
+    reset = bench.repository.resets.reset
+    for number, wanted in enumerate(({"path": "a"}, {"prefix": "a"}, {})):
+        call = Call("me", f"reset {number}", b"a reset")
+        reset(call, "main", **wanted)
+        assert bench.read("a") == b"old"
+        bench.put("a", b"new")
+        reset(call, "main", **wanted)
+        assert bench.read("a") == b"new"
+
+
+def test_a_hard_reset_that_is_sent_again_does_not_move_the_branch_again(bench):
+    bench.put("a", b"old")
+    first = bench.commit_files().hash
+    bench.put("a", b"new")
+    second = bench.commit_files().hash
+    hard_reset = bench.repository.resets.hard_reset
+    call = Call("me", "hard reset", b"a hard reset")
+    moved = hard_reset(call, "main", parse_spec(first), parse_spec(second))
+    assert moved.hash == first
+    bench.put("b", b"later")
+    third = bench.commit_files().hash
+    assert hard_reset(call, "main", parse_spec(first), parse_spec(second)).hash == first
+    assert bench.head() == third
+    assert bench.tree() == {"a": b"old", "b": b"later"}
+
+
+@pytest.mark.parametrize("kind", ["put", "delete"])
+def test_a_conditional_write_is_not_refused_for_what_its_earlier_try_has_done(bench, kind):
+    """A refusal would state that nothing was written; but the commit has it."""
+
+    def send(server: Bench) -> Any:
+        if kind == "put":
+            return server.put("a", SMALL, call=KEYED, condition=WriteCondition(if_absent=True))
+        return server.files.delete(KEYED, "main", "a", WriteCondition(if_match="*"))
+
+    if kind == "delete":
+        bench.put("a", b"before")
+        bench.commit_files()
+    claims = partition(bench.repository.context.instance, Kind.CLAIMS)
+    written: list[bytes] = []
+
+    def choose(call: PlannedCall) -> FaultKind | None:
+        if call.operation != "set_if" or call.partition != claims:
+            return None
+        written.append(b"")
+        # The claim is made; its outcome is not recorded.
+        return FaultKind.NOT_APPLIED if len(written) > 1 else None
+
+    with pytest.raises(Unknown):
+        send(bench.again(FaultyStore(bench.store, OnCalls(choose))))
+    bench.commit_files()
+    assert bench.tree() == ({"a": SMALL} if kind == "put" else {})
+    if kind == "put":
+        bench.put("a", b"of another")
+    with pytest.raises(Unknown):
+        send(bench)
+
+
 def test_bytes_that_are_lost_are_damage_and_never_an_empty_file(world):
     bench, place = world
     info = bench.put("a", LARGE)
@@ -283,6 +370,19 @@ def test_a_reserved_address_is_linked_once_to_its_file(world):
     bench.branch("side")
     with pytest.raises(Invalid, match="another file"):
         addresses.link(ME, "side", "a", reserved.token)
+
+
+@pytest.mark.parametrize("condition", [WriteCondition(), WriteCondition(if_absent=True)])
+def test_an_address_is_not_linked_to_another_incarnation_of_its_branch(world, condition):
+    bench, _ = world
+    bench.branch("side")
+    reserved = bench.repository.addresses.reserve(ME, "side", "a")
+    bench.references.delete(ME, "side", None)
+    bench.branch("side")
+    # The row of the first incarnation is still in memory.
+    with pytest.raises((Invalid, ReferenceNotFound)):
+        bench.repository.addresses.link(ME, "side", "a", reserved.token, condition=condition)
+    assert bench.tree("side") == {}
 
 
 def test_an_address_is_linked_in_time_and_after_it_was_written(world):

@@ -136,6 +136,19 @@ READS: dict[str, Sequence[Read]] = {
         lambda one, call: one.namespaces.list(call, DEV),
     ],
     "settings.get": [lambda one, call: one.settings.get(call, [])],
+    "settings.find": [lambda one, call: one.settings.find(call, "METADATA")],
+    "metadata.get": [lambda one, call: one.metadata.get(call)],
+    "protection.get": [lambda one, call: one.protection.get(call)],
+    "protection.check_write": [lambda one, call: one.protection.check_write(call, "main")],
+    "commit_log.get": [
+        partial(lambda spec, one, call: one.commit_log.get(call, spec), spec) for spec in SPECS
+    ],
+    "commit_log.page": [
+        partial(lambda spec, one, call: one.commit_log.page(call, spec, 100), spec)
+        for spec in SPECS
+    ],
+    "commit_log.find_id": [lambda one, call: one.commit_log.find_id(call, "0" * 10)],
+    "commit_log.merge_base": [lambda one, call: one.commit_log.merge_base(call, MAIN, DEV)],
     "objects.get": [
         lambda one, call: one.objects.get(call, [one.references.get(call, "main").hash])
     ],
@@ -146,15 +159,18 @@ WRITES = {
     *("commits.commit", "merges.merge", "merges.transplant", "merges.cherry_pick"),
     *("merges.revert", "merges.rebase", "merges.fast_forward", "merges.force"),
     *("namespaces.create", "namespaces.delete", "namespaces.update"),
-    *("settings.update", "objects.put"),
+    *("settings.update", "settings.change", "settings.remove", "objects.put"),
+    *("metadata.update", "protection.replace"),
     *("files.copy", "files.update", "files.delete", "files.delete_many", "uploads.begin"),
+    *("multiparts.create", "multiparts.begin_part", "multiparts.complete", "multiparts.abort"),
+    *("multiparts.list_parts", "multiparts.list_uploads"),
     *("addresses.reserve", "addresses.link", "resets.reset", "resets.hard_reset"),
     "imports.import_files",
 }
 
 # Hidden paths have tests of their own: `test_file_rights.py`.
 FILE_READS = {
-    *("files.stat", "files.open", "files.presign", "file_listings.list"),
+    *("files.stat", "files.open", "files.open_stored", "files.presign", "file_listings.list"),
     *("file_listings.uncommitted", "file_history.diff", "file_history.log"),
 }
 
@@ -190,7 +206,8 @@ def test_the_word_is_found_where_everything_may_be_read(world):
     }
     assert set(READS) - found == {
         *("references.recent_changes", "history.between", "settings.get"),
-        *("jobs.find", "namespaces.get"),
+        *("jobs.find", "namespaces.get", "settings.find", "metadata.get", "protection.get"),
+        *("protection.check_write", "commit_log.find_id", "commit_log.merge_base"),
     }
 
 

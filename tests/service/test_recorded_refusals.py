@@ -165,6 +165,7 @@ def test_no_other_place_of_the_service_denies():
         "objects.py": 1,
         "access_credentials.py": 2,
         "resets.py": 1,
+        "protection.py": 1,
     }
     folder = Path(lochan.__file__).parent / "service"
     found = {

@@ -26,6 +26,11 @@ def fresh(store=None, **more) -> Repositories:
     return Repositories(MemoryStore() if store is None else store, ports, **more)
 
 
+def test_no_repository_has_the_name_of_an_api():
+    with pytest.raises(Invalid, match="addresses begin with it"):
+        fresh().create(CALL, "api")
+
+
 def test_a_repository_is_made_opened_and_kept():
     store = MemoryStore()
     repositories = fresh(store)

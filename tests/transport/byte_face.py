@@ -43,8 +43,8 @@ class ByteFace:
             b"b-broken": Route("broken", self.broken, streams=True),
         }
 
-    def owns(self, path: bytes) -> bool:
-        return path.split(b"/", 2)[1] in self.routes
+    def owns(self, request: Request) -> bool:
+        return request.path.split(b"/", 2)[1] in self.routes
 
     def match(self, request: Request) -> Match | Response:
         _, word, *rest = request.path.split(b"/", 2)

@@ -92,7 +92,7 @@ class Bodies:
 class AnyPath(SmallFace):
     """A face with one route for everything; what is refused has no body."""
 
-    def owns(self, path: bytes) -> bool:
+    def owns(self, request: Request) -> bool:
         return True
 
     def match(self, request: Request) -> Match:

@@ -6,7 +6,11 @@ import logging
 
 from lochan.access.policy import Call
 from lochan.assembly.serve import periodic_tasks
-from lochan.base.limits.maintenance import SWEEP_CLAIMS_EVERY_S, SWEEP_EVERY_S
+from lochan.base.limits.maintenance import (
+    DELETED_REPOSITORIES_EVERY_S,
+    SWEEP_CLAIMS_EVERY_S,
+    SWEEP_EVERY_S,
+)
 from lochan.kernel.repository import Ports
 from lochan.kv.store import Kind, partition
 from lochan.model.requests import NewReference
@@ -61,11 +65,12 @@ def test_expired_branches_of_every_repository_are_deleted_a_minute_later():
     assert world.names() == [["long", "main"]] * 2
 
 
-def test_branches_claims_and_tokens_are_swept_at_their_own_pace():
+def test_branches_claims_tokens_and_repositories_are_swept_at_their_own_pace():
     assert [task.every_s for task in World().periodic_tasks] == [
         SWEEP_EVERY_S,
         SWEEP_CLAIMS_EVERY_S,
         SWEEP_CLAIMS_EVERY_S,
+        DELETED_REPOSITORIES_EVERY_S,
     ]
 
 

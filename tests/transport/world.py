@@ -112,8 +112,8 @@ class SmallFace:
     ) -> None:
         self.routes[method, word] = Route(word.decode(), handler, brief)
 
-    def owns(self, path: bytes) -> bool:
-        return f"{_rest(path)[1].decode('latin-1')}/".startswith("/t/")
+    def owns(self, request: Request) -> bool:
+        return f"{_rest(request.path)[1].decode('latin-1')}/".startswith("/t/")
 
     def match(self, request: Request) -> Match | Response:
         fault = find_fault(request)

@@ -95,6 +95,7 @@ LAKEFS: Final[dict[str, frozenset[Action]]] = {
     "fs:ReadRepository": _READ_SETTINGS,
     "fs:ListRepositories": frozenset((Action.LIST_REPOSITORIES,)),
     "fs:CreateRepository": frozenset((Action.CREATE_REPOSITORY,)),
+    "fs:DeleteRepository": frozenset((Action.DELETE_REPOSITORY,)),
     "fs:UpdateRepository": _WRITE_SETTINGS,
     "fs:ReadConfig": _READ_SETTINGS,
     "auth:ReadUser": _READ_ACCESS,

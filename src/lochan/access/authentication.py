@@ -15,6 +15,9 @@ it, under one revision (`revision.py`). It counts
 
 Revisions are read before rows, so what is remembered under a revision is never older than it.
 
+A request that is signed with an access key is different each time. Of it the caller and the key of
+its day and region are remembered, under the same rules; the secret itself is not.
+
 Refused headers are remembered apart, few and briefly: they push out no caller. Compiled policies
 are remembered for longer, and are used again only for equal policies.
 """
@@ -32,7 +35,7 @@ from lochan.access.authorization_header import (
     Bearer,
     parse_authorization,
 )
-from lochan.access.callers import Callers
+from lochan.access.callers import Caller, Callers
 from lochan.access.directory import Directory
 from lochan.access.generations import Generations
 from lochan.access.logins import Logins
@@ -41,6 +44,12 @@ from lochan.access.oidc import OidcVerifier
 from lochan.access.policy import Principal, Rights
 from lochan.access.rights import OPEN_RIGHTS, AttachedPolicy, compile_rights
 from lochan.access.secrets import KeyRing
+from lochan.access.signatures import (
+    RequestSignature,
+    SignatureChain,
+    derive_signing_key,
+    refused_signature,
+)
 from lochan.base.errors import Unauthenticated
 from lochan.base.limits.access import ACCESS_AGE_MS_MAX
 from lochan.base.limits.credentials import (
@@ -68,6 +77,22 @@ class _Known(msgspec.Struct, frozen=True):
     expires_us: int | None
 
 
+class Proof(msgspec.Struct, frozen=True):
+    """Who has signed a request, and what its body is checked by."""
+
+    principal: Principal
+    payload: str
+    """What the signature states about the body."""
+    chain: SignatureChain
+
+
+class _Signer(msgspec.Struct, frozen=True):
+    """A caller, and the key by which its requests of one day and region are signed."""
+
+    known: _Known
+    signing_key: bytes
+
+
 class _Refused(msgspec.Struct, frozen=True, gc=False):
     """A header that was refused, when, and why."""
 
@@ -86,13 +111,14 @@ class _Compiled(msgspec.Struct, frozen=True):
 class _State:
     """What is known under one revision; dropped with it."""
 
-    __slots__ = ("began_ns", "callers", "is_open", "refusals", "revision")
+    __slots__ = ("began_ns", "callers", "is_open", "refusals", "revision", "signers")
 
     def __init__(self, revision: bytes, began_ns: int, *, is_open: bool) -> None:
         self.revision = revision
         self.began_ns = began_ns
         self.is_open = is_open
         self.callers: Generations[bytes, _Known] = Generations(KNOWN_CALLERS_MAX)
+        self.signers: Generations[tuple[str, str], _Signer] = Generations(KNOWN_CALLERS_MAX)
         self.refusals: Generations[bytes, _Refused] = Generations(REFUSED_HEADERS_MAX)
 
 
@@ -166,6 +192,55 @@ class Authenticator:
         state.callers.keep(digest, known)
         return known.principal
 
+    def find_signed(self, signed: RequestSignature) -> Proof | None:
+        """Returns who has signed a request, if its key is remembered; None: authenticate it."""
+        state = self._state
+        if state is None or self._find_revision() != state.revision or state.is_open:
+            return None
+        signer = self._find_signer(state, signed)
+        return None if signer is None else self._prove(signed, signer)
+
+    def authenticate_signed(self, signed: RequestSignature) -> Proof:
+        """Returns who has signed a request; Unauthenticated if the signature does not count.
+
+        Before access is set up everyone may sign with anything.
+        """
+        state = self._current()
+        if state.is_open:
+            return Proof(_ANYONE, signed.payload, signed.chain(None))
+        signer = self._find_signer(state, signed)
+        if signer is None:
+            began_ns = self._clock.monotonic_ns()
+            digest = _digest(f"key {signed.access_key_id}")
+            earlier = state.refusals.find(digest)
+            if earlier is not None and began_ns - earlier.began_ns < _REFUSED_NS:
+                raise refused_signature("unknown key", earlier.message)
+            try:
+                signer = self._directory.revision.read_unchanged(
+                    lambda: self._identify_signer(signed, began_ns)
+                )
+            except Unauthenticated as error:
+                state.refusals.keep(digest, _Refused(began_ns, error.message))
+                raise
+            state.signers.keep((signed.access_key_id, signed.scope.text), signer)
+        return self._prove(signed, signer)
+
+    def _find_signer(self, state: _State, signed: RequestSignature) -> _Signer | None:
+        signer = state.signers.find((signed.access_key_id, signed.scope.text))
+        if signer is None or self._clock.monotonic_ns() - signer.known.began_ns > _AGE_NS_MAX:
+            return None
+        return signer
+
+    def _prove(self, signed: RequestSignature, signer: _Signer) -> Proof:
+        signed.check_time(self._clock.now_us())
+        if not signed.is_signed(signer.signing_key):
+            raise refused_signature("signature", f"not that of the key {signed.access_key_id}")
+        return Proof(signer.known.principal, signed.payload, signed.chain(signer.signing_key))
+
+    def _identify_signer(self, signed: RequestSignature, began_ns: int) -> _Signer:
+        caller, secret = self._callers.find_signer(signed.access_key_id)
+        return _Signer(self._known(caller, began_ns), derive_signing_key(secret, signed.scope))
+
     def _current(self) -> _State:
         """Returns the state under the present revision, a new one if that has changed."""
         revision = self._directory.revision.read()
@@ -189,8 +264,10 @@ class Authenticator:
 
     def _identify(self, credentials: Bearer | AccessKeyPair, began_ns: int) -> _Known:
         """Reads who has shown credentials, with its groups and policies."""
+        return self._known(self._callers.identify(credentials), began_ns)
+
+    def _known(self, caller: Caller, began_ns: int) -> _Known:
         directory = self._directory
-        caller = self._callers.identify(credentials)
         groups = () if caller.user is None else directory.groups_of(caller.user)
         roles = tuple(dict.fromkeys((*groups, *caller.claimed_roles, EVERYONE)))
         policies = directory.policies_for(caller.user, roles)

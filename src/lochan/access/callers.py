@@ -18,7 +18,14 @@ from lochan.access.logins import Logins, is_login
 from lochan.access.oidc import OidcVerifier
 from lochan.access.records import TokenRow
 from lochan.access.secrets import KeyRing
-from lochan.access.tokens import digest_of, is_access_key, parse_token, same_secret
+from lochan.access.signatures import refused_signature
+from lochan.access.tokens import (
+    digest_of,
+    is_access_key,
+    is_access_key_id,
+    parse_token,
+    same_secret,
+)
 from lochan.base.ports import Clock
 from lochan.model.access import AccessPolicy
 
@@ -103,6 +110,17 @@ class Callers:
         if not self._access_keys.matches(row, secret) or row is None:
             raise refused("the access key is not known, or was deleted, or its user was")
         return Caller(name=row.user, user=row.user, credential=f"key:{row.id}")
+
+    def find_signer(self, access_key_id: str) -> tuple[Caller, bytes]:
+        """Returns whose access key this is, and its secret, by which signatures are checked."""
+        row = None
+        if self._access_keys is not None and is_access_key_id(access_key_id):
+            row = self._directory.find_credential(access_key_id)
+        if row is None or self._access_keys is None:
+            reason = "the access key is not known, or was deleted, or its user was"
+            raise refused_signature("unknown key", reason)
+        caller = Caller(name=row.user, user=row.user, credential=f"key:{row.id}")
+        return caller, self._access_keys.open(row)
 
     def _by_login(self, text: str) -> Caller:
         claims = None if self._logins is None else self._logins.read(text)

@@ -81,6 +81,7 @@ class Action(Enum):
     EXCHANGE_OBJECTS = "exchange_objects"
     CREATE_REPOSITORY = "create_repository"
     LIST_REPOSITORIES = "list_repositories"
+    DELETE_REPOSITORY = "delete_repository"
     READ_ACCESS = "read_access"
     MANAGE_ACCESS = "manage_access"
     MANAGE_OWN_TOKENS = "manage_own_tokens"

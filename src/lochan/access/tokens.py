@@ -4,8 +4,10 @@ A token is `lochan_ID_SECRET`. A server keeps a hash of it only: a secret of 256
 no slow hash. An access key is an id and a secret, which is sealed (`secrets.py`) and not hashed,
 because requests may be signed with it.
 
-Ids and secrets are lower or upper case letters and digits of base32, so that they need no quotes in
-a shell, a URL or a header. Each has one form: no two texts are the same token.
+Ids and secrets that are made here are lower or upper case letters and digits of base32, so that
+they need no quotes in a shell, a URL or a header. An access key may be chosen when access is set
+up, so that clients of lakeFS keep theirs: then it has the form of such a key. Each text has one
+form: no two texts are the same token.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ _TOKEN: Final = re.compile(r"lochan_([a-z2-7]{16})_([a-z2-7]{52})", re.ASCII)
 _TOKEN_ID: Final = re.compile(r"[a-z2-7]{16}", re.ASCII)
 _ACCESS_KEY_ID: Final = re.compile(r"LOCH[A-Z2-7]{16}", re.ASCII)
 _ACCESS_KEY_SECRET: Final = re.compile(r"[a-z2-7]{52}", re.ASCII)
+_CHOSEN_ID: Final = re.compile(r"(?!LOCH)[A-Z0-9]{16,40}", re.ASCII)
+_CHOSEN_SECRET: Final = re.compile(r"[A-Za-z0-9+/=]{32,64}", re.ASCII)
 
 
 def new_token_id(random: Random) -> str:
@@ -39,6 +43,13 @@ def new_token(random: Random) -> tuple[str, str, bytes]:
     token_id = new_token_id(random)
     secret = _letters(random.random_bytes(_SECRET_BYTES)).lower()
     return token_id, f"{TOKEN_PREFIX}{token_id}_{secret}", digest_of(token_id, secret)
+
+
+def token_of(access_key_id: str, secret: str) -> str:
+    """Returns the text of the token that stands for an access key until that is stored."""
+    raw = sha256(f"lochan set-up\0{access_key_id}\0{secret}".encode()).digest()
+    name = sha256(b"id\0" + raw).digest()[:_ID_BYTES]
+    return f"{TOKEN_PREFIX}{_letters(name).lower()}_{_letters(raw).lower()}"
 
 
 def parse_token(text: str) -> tuple[str, str] | None:
@@ -69,12 +80,14 @@ def new_access_key(random: Random) -> tuple[str, str]:
 
 def is_access_key_id(text: str) -> bool:
     """Returns whether a text has the form of an access key's id."""
-    return _ACCESS_KEY_ID.fullmatch(text) is not None
+    return bool(_ACCESS_KEY_ID.fullmatch(text) or _CHOSEN_ID.fullmatch(text))
 
 
 def is_access_key(access_key_id: str, secret: str) -> bool:
     """Returns whether two texts have the form of an access key's id and secret."""
-    return is_access_key_id(access_key_id) and _ACCESS_KEY_SECRET.fullmatch(secret) is not None
+    if _ACCESS_KEY_ID.fullmatch(access_key_id):
+        return _ACCESS_KEY_SECRET.fullmatch(secret) is not None
+    return bool(_CHOSEN_ID.fullmatch(access_key_id) and _CHOSEN_SECRET.fullmatch(secret))
 
 
 def access_key_context(access_key_id: str) -> bytes:

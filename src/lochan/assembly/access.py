@@ -19,6 +19,7 @@ from lochan.access.logins import Logins
 from lochan.access.oidc import OidcSettings, OidcVerifier
 from lochan.access.policy import Call, Policy, Principal
 from lochan.access.secrets import check_installed
+from lochan.access.signatures import RequestSignature, read_signature
 from lochan.assembly.first_user import set_up_first_user
 from lochan.assembly.secret_keys import load_keys
 from lochan.base.errors import Denied, Invalid, LochanError, NotFound, Unauthenticated
@@ -57,10 +58,12 @@ class ServerAccess(msgspec.Struct, frozen=True):
     authenticator: Authenticator
     requests: RequestAuthentication
     authentication: Authentication
+    signed_requests: SignedRequestAuthentication
+    signed_authentication: Authentication
 
     def refresh(self) -> None:
         """Looks for changes while requests come, so that they are served from memory meanwhile."""
-        if self.requests.take_used():
+        if self.requests.take_used() | self.signed_requests.take_used():
             self.directory.revision.fetch()
 
 
@@ -100,10 +103,18 @@ def open_access(
     set_up_first_user(settings, directory, control, ports.random)
     authenticator = Authenticator(directory, ports.clock, logins, key_ring, oidc)
     requests = RequestAuthentication(authenticator, audit, settings.repository)
-    authentication = Authentication(
-        requests.authenticate, find_known=requests.find_known, waits=oidc is not None
+    signed = SignedRequestAuthentication(authenticator, audit, settings.repository)
+    waits = oidc is not None
+    return ServerAccess(
+        directory,
+        policy,
+        control,
+        authenticator,
+        requests,
+        Authentication(requests.authenticate, find_known=requests.find_known, waits=waits),
+        signed,
+        Authentication(signed.authenticate, find_known=signed.find_known, waits=waits),
     )
-    return ServerAccess(directory, policy, control, authenticator, requests, authentication)
 
 
 def open_oidc(settings: Settings, ports: Ports) -> OidcVerifier | None:
@@ -227,11 +238,14 @@ class RequestAuthentication:
         except Unauthenticated as error:
             self._record("authentication", request, match, "", error.message)
             raise
+        self._check_seen(request, match, caller)
+        return caller
+
+    def _check_seen(self, request: Request, match: Match, caller: Principal) -> None:
         if self._is_hidden(caller, match):
             absent = NotFound(f"there is no repository {match.repository!r}")
             self._record("repository", request, match, caller.name, absent.message)
             raise absent
-        return caller
 
     def _is_hidden(self, caller: Principal, match: Match) -> bool:
         """Returns whether the repository of a request looks absent; it need not exist.
@@ -261,6 +275,50 @@ class RequestAuthentication:
                 allowed=False,
                 reason=reason,
             )
+
+
+class SignedRequestAuthentication(RequestAuthentication):
+    """Does the same for requests that may be signed as AWS does it, by header or in the address."""
+
+    def __init__(
+        self, authenticator: Authenticator, audit: AuditLog | None, default_repository: str
+    ) -> None:
+        super().__init__(authenticator, audit, default_repository)
+        self._authenticator = authenticator
+
+    def find_known(self, request: Request, match: Match) -> Principal | None:
+        """Returns the caller if memory is enough for that, and nothing is refused."""
+        try:
+            signed = _read_signed(request)
+            if signed is None:
+                return super().find_known(request, match)
+            self._used = True
+            proof = self._authenticator.find_signed(signed)
+        except Unauthenticated:
+            # It is refused, and recorded, by `authenticate`.
+            return None
+        if proof is None or self._is_hidden(proof.principal, match):
+            return None
+        request.proof = proof
+        return proof.principal
+
+    def authenticate(self, request: Request, match: Match) -> Principal:
+        """Returns the caller; Unauthenticated if its signature or credentials do not count."""
+        try:
+            signed = _read_signed(request)
+            proof = None if signed is None else self._authenticator.authenticate_signed(signed)
+        except Unauthenticated as error:
+            self._record("authentication", request, match, "", error.message)
+            raise
+        if proof is None:
+            return super().authenticate(request, match)
+        self._check_seen(request, match, proof.principal)
+        request.proof = proof
+        return proof.principal
+
+
+def _read_signed(request: Request) -> RequestSignature | None:
+    return read_signature(request.method, request.path, request.query.raw, request.headers.raw)
 
 
 def _check_query(request: Request) -> None:

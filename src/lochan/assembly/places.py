@@ -1,6 +1,7 @@
 """The places for the bytes of files, opened by the URLs of repositories and kept open.
 
 A repository without a URL has its default place below the data directory: `objects/<instance id>`.
+So has one whose URL begins with `local:`, the form in which lakeFS clients name the server's disk.
 A URL of a directory is accepted only below the data directory, or where the operator allows it: a
 caller that may create repositories is not thereby allowed to write everywhere on the machine.
 """
@@ -25,6 +26,7 @@ from lochan.staging.block_store import BlockStore
 
 _DIRECTORY: Final = "file"
 _OBJECTS: Final = "objects"
+_SERVER: Final = "local"
 
 
 def data_directory(store_url: str, data: str = "") -> Path | None:
@@ -33,6 +35,12 @@ def data_directory(store_url: str, data: str = "") -> Path | None:
         return Path(data)
     beside = server_file(store_url)
     return None if beside is None else beside.parent
+
+
+def place_below(url: str, name: str) -> str:
+    """Returns the URL of the place of a repository below that of a server."""
+    place, question, parameters = url.partition("?")
+    return f"{place.rstrip('/')}/{name}{question}{parameters}"
 
 
 class Places:
@@ -57,8 +65,10 @@ class Places:
 
     def open(self, url: str, instance: InstanceId) -> BlockStore:
         """Returns the place of a URL; without one, the default place of a repository."""
-        address = url or f"{_DIRECTORY}:{self._default(instance)}"
-        if url:
+        if _is_default(url):
+            address = f"{_DIRECTORY}:{self._default(instance)}"
+        else:
+            address = url
             self._check(url)
         with self._lock:
             found = self._opened.get(address)
@@ -108,9 +118,10 @@ class TemporaryPlaces(Places):
 
     def open(self, url: str, instance: InstanceId) -> BlockStore:
         """Returns the place of a URL; without one, a place that is removed by `close`."""
-        if not url and self._root is None:
-            self._directory = TemporaryDirectory(prefix="lochan-")
-            self._root = Path(self._directory.name)
+        with self._lock:
+            if _is_default(url) and self._root is None:
+                self._directory = TemporaryDirectory(prefix="lochan-")
+                self._root = Path(self._directory.name)
         return super().open(url, instance)
 
     def close(self) -> None:
@@ -119,6 +130,11 @@ class TemporaryPlaces(Places):
         if self._directory is not None:
             self._directory.cleanup()
             self._directory = None
+
+
+def _is_default(url: str) -> bool:
+    """Returns whether a URL leaves the place to the server."""
+    return not url or parse_store_url(url).scheme == _SERVER
 
 
 def _flush_directory(directory: Path) -> None:

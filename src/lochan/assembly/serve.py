@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +14,7 @@ from lochan.access.rights import OPEN_RIGHTS
 from lochan.assembly import open_store
 from lochan.assembly.access import ServerAccess, open_access
 from lochan.assembly.exposure import check_exposure, warn_exposure
-from lochan.assembly.places import Places, TemporaryPlaces, data_directory
+from lochan.assembly.places import Places, TemporaryPlaces, data_directory, place_below
 from lochan.assembly.server_file import (
     ServerFile,
     read_server_file,
@@ -24,11 +24,18 @@ from lochan.assembly.server_file import (
 )
 from lochan.base.errors import NotFound, StoreLocked
 from lochan.base.limits.access import ACCESS_STALE_MS
-from lochan.base.limits.maintenance import SWEEP_CLAIMS_EVERY_S, SWEEP_EVERY_S, SWEEP_PAUSE_S
+from lochan.base.limits.maintenance import (
+    DELETED_REPOSITORIES_EVERY_S,
+    SWEEP_CLAIMS_EVERY_S,
+    SWEEP_EVERY_S,
+    SWEEP_PAUSE_S,
+)
 from lochan.faces.access.face import AccessFace
 from lochan.faces.files.face import FilesFace
+from lochan.faces.lakefs.face import LakefsFace
 from lochan.faces.metrics.face import MetricsFace
 from lochan.faces.nessie.face import DOCUMENTS, nessie_faces
+from lochan.faces.s3.face import S3Face
 from lochan.kernel.context import Tuning
 from lochan.kernel.repository import Ports
 from lochan.kv.observe import ObservedStore, Observer
@@ -250,7 +257,7 @@ def _serve(
             observers=telemetry.request_observers(),
             own=DOCUMENTS,
             periodic_tasks=periodic_tasks(repositories, access),
-            listeners=file_listeners(settings, options),
+            listeners=file_listeners(settings, options, file_faces(settings, repositories, access)),
             reloads=telemetry.reloads(),
         )
         telemetry.attach(server, repository)
@@ -296,6 +303,7 @@ def periodic_tasks(
         PeriodicTask(SWEEP_EVERY_S, references.turn, SWEEP_PAUSE_S),
         PeriodicTask(SWEEP_CLAIMS_EVERY_S, claims.turn, SWEEP_PAUSE_S),
         PeriodicTask(SWEEP_CLAIMS_EVERY_S, tokens.turn, SWEEP_PAUSE_S),
+        PeriodicTask(DELETED_REPOSITORIES_EVERY_S, repositories.drop_deleted),
     ]
     if access is not None and not repositories.store.capabilities.inline:
         tasks.append(PeriodicTask(ACCESS_STALE_MS / 2_000, access.refresh))
@@ -339,15 +347,31 @@ def options_of(settings: Settings) -> Options:
     )
 
 
-def file_listeners(settings: Settings, options: Options) -> list[ListenerOptions]:
-    """Returns the listener for files, if there is a port for it; it has no face yet."""
+def file_faces(settings: Settings, repositories: Repositories, access: ServerAccess) -> list[Face]:
+    """Returns the faces of the port for files, in the order in which they are asked.
+
+    What is signed as AWS does it, or addressed by the name of a host, goes to the S3 gateway, and
+    everything else below `/api` to the lakeFS API.
+    """
+    return [
+        S3Face(repositories, access.signed_authentication, settings.s3_domains),
+        LakefsFace(repositories, access.control, settings.repository, access.authentication),
+    ]
+
+
+def file_listeners(
+    settings: Settings, options: Options, faces: Sequence[Face] = ()
+) -> list[ListenerOptions]:
+    """Returns the listener for files, if there is a port for it."""
     if not settings.files_port:
         return []
     return [
         ListenerOptions(
             host=settings.host,
             port=settings.files_port,
+            faces=faces,
             names=settings.host_names,
+            domains=settings.s3_domains,
             certificate=options.certificate,
             allow_remote=options.allow_remote,
         )
@@ -372,5 +396,5 @@ def _open_or_create(repositories: Repositories, settings: Settings) -> Repositor
         return repositories.open(settings.repository)
     except NotFound:
         call = Call(repository=settings.repository, rights=OPEN_RIGHTS)
-        storage = settings.storage and f"{settings.storage.rstrip('/')}/{settings.repository}"
+        storage = settings.storage and place_below(settings.storage, settings.repository)
         return repositories.create(call, settings.repository, settings.default_branch, storage)

@@ -23,7 +23,14 @@ from lochan.access.names import EVERYONE, user_id
 from lochan.access.policy import Action, Call, Policy, Resource
 from lochan.access.records import CredentialRow, SetupRow, TokenRow, UserRow
 from lochan.access.secrets import KeyRing
-from lochan.access.tokens import digest_of, is_access_key, new_access_key, new_token, parse_token
+from lochan.access.tokens import (
+    digest_of,
+    is_access_key,
+    new_access_key,
+    new_token,
+    parse_token,
+    token_of,
+)
 from lochan.base.errors import (
     AlreadyExists,
     Conflict,
@@ -121,6 +128,36 @@ class CredentialControl:
             raise AlreadyExists("access was set up before, and its first token was deleted since")
         return NewToken(_token(made), token)
 
+    def set_up_key(
+        self,
+        call: Call,
+        user: str,
+        chosen: tuple[str, str] | None = None,
+        *,
+        is_direct: bool = True,
+    ) -> NewAccessKey:
+        """Creates the first user as `set_up` does, with an access key instead of a token.
+
+        1. Set up with a token that is derived from the access key.
+        2. Create the access key. 3. Delete the token.
+
+        A crash before 3 leaves the token: a caller that has chosen the access key sends the same
+        request again, which finishes the steps.
+        """
+        key_id, secret = chosen or new_access_key(self._ports.random)
+        if not is_access_key(key_id, secret):
+            raise Invalid(
+                "an access key that is chosen has an id of 16 to 40 capital letters and digits, "
+                "and a secret of 32 to 64 characters of Base64"
+            )
+        made = self.set_up(call, user, token_of(key_id, secret), is_direct=is_direct)
+        owner = self._directory.find_user_row(user_id(user))
+        if owner is None:
+            raise AlreadyExists("access was set up before, and its first user was deleted since")
+        row = self._add_access_key(owner, key_id, secret, "")
+        self._directory.delete_token(made.token.id)
+        return NewAccessKey(_access_key(row), secret)
+
     def whoami(self, call: Call) -> Identity:
         """Returns who the caller is."""
         return Identity(call.principal, call.roles, call.credential)
@@ -183,15 +220,20 @@ class CredentialControl:
     def create_access_key(self, call: Call, user: str, description: str = "") -> NewAccessKey:
         """Creates an access key of a user."""
         owner = self._new_owner(call, user)
+        name, secret = new_access_key(self._ports.random)
+        row = self._add_access_key(owner, name, secret, description_of(description))
+        return NewAccessKey(_access_key(row), secret)
+
+    def _add_access_key(
+        self, owner: UserRow, name: str, secret: str, description: str
+    ) -> CredentialRow:
         if self._secrets is None:
             raise Invalid("this server has no secret key, so it has no access keys and no logins")
-        name, secret = new_access_key(self._ports.random)
         sealed = self._secrets.seal(name, secret, self._ports.random)
         now_us = self._ports.clock.now_us()
-        text = description_of(description)
-        row = CredentialRow(1, name, user, owner.incarnation, now_us, sealed, text)
+        row = CredentialRow(1, name, owner.id, owner.incarnation, now_us, sealed, description)
         self._directory.add_credential(row)
-        return NewAccessKey(_access_key(row), secret)
+        return row
 
     def list_access_keys(
         self, call: Call, user: str, limit: int | None = None, token: str | None = None

@@ -95,6 +95,8 @@ class Addresses(FileUseCases):
         key = file_key(path)
         check_properties(properties)
         row = self._decide(call, branch, [key], *actions_of_write(Action.WRITE_CONTENT, condition))
+        # Not from memory: a link to a branch that is gone must not even claim its address.
+        row = self._staging.rows.fetch(RefName(row.name))
         reserved = self._open(token)
         if (reserved.branch, reserved.incarnation, reserved.path) != (
             row.name,
@@ -112,7 +114,11 @@ class Addresses(FileUseCases):
 
         def write(operation: bytes) -> FileInfo:
             entry = self._entry(reserved, properties, operation)
-            return info_of(path, self._staging.writer.put(name, key, entry, wanted))
+            # The row above may come from memory: the branch may be another one by now.
+            stored = self._staging.writer.put(
+                name, key, entry, wanted, incarnation=reserved.incarnation
+            )
+            return info_of(path, stored)
 
         return StagedWrite(self._context, request, row, FileInfo).do_once(write)
 

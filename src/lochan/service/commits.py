@@ -43,6 +43,7 @@ class Commits:
         *,
         staged: bool = False,
         allow_empty: bool = False,
+        staged_at: str = "",
     ) -> PendingWrite[Committed]:
         """Prepares a commit; what it expects is as of the expected hash, an ancestor of the head.
 
@@ -56,6 +57,7 @@ class Commits:
             operations=operations,
             staged=staged,
             allow_empty=allow_empty,
+            staged_at=staged_at,
         )
         if staged:
             return self._files.build(call, request)

@@ -235,38 +235,33 @@ class Contents(Reads):
 
         A content of a newer format is left out of its own entry only.
         """
-        types = self._types
         shown = listing.with_contents(items) if whole else frozenset()
+        find_name = self._types.find_name
+        entries: list[Entry] = []
         # What the index does not state about a content, its value states.
-        elements = {
-            element
-            for key, element in items
-            if _is_known(element)
-            and (
-                key in shown
-                or types.find_name(payload_at(element)) is None
-                or content_id_at(element) is None
-            )
-        }
-        loaded = self._load_readable(sorted(elements))
-        entries = []
+        incomplete: list[tuple[int, bytes]] = []
         for key, element in items:
-            if not _is_known(element):
-                entries.append(Entry(table_elements(Key(key)), _UNKNOWN_TYPE, ""))
+            elements = table_elements(Key(key))
+            try:
+                content_id = content_id_at(element)
+            except NewerFormat:
+                entries.append(Entry(elements, _UNKNOWN_TYPE, ""))
                 continue
+            name = find_name(payload_at(element))
+            if content_id is None or name is None or key in shown:
+                incomplete.append((len(entries), element))
+            entries.append(Entry(elements, name or _UNKNOWN_TYPE, content_id or ""))
+        loaded = self._load_readable(sorted({element for _, element in incomplete}))
+        for at, element in incomplete:
             content = loaded.get(element)
-            name = types.find_name(payload_at(element))
-            if name is None:
-                name = _UNKNOWN_TYPE if content is None else type_of(content)
-            content_id = content_id_at(element) or (content.id if content is not None else None)
-            entries.append(
-                Entry(
-                    table_elements(Key(key)),
-                    name,
-                    content_id or "",
-                    content if key in shown else None,
+            if content is not None:
+                entry, is_shown = entries[at], items[at][0] in shown
+                entries[at] = Entry(
+                    entry.key,
+                    type_of(content),
+                    entry.content_id or content.id or "",
+                    content if is_shown else None,
                 )
-            )
         return entries
 
     def _load_readable(self, elements: Sequence[bytes]) -> dict[bytes, Content]:
@@ -279,12 +274,3 @@ class Contents(Reads):
                 with suppress(NewerFormat):
                     loaded |= load_contents(self._context, self._types, [element])
             return loaded
-
-
-def _is_known(element: bytes) -> bool:
-    """Returns whether this version knows the format of a table's element."""
-    try:
-        content_id_at(element)
-    except NewerFormat:
-        return False
-    return True

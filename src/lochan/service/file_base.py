@@ -8,7 +8,7 @@ a tag, a hash, relative steps, means the files of one commit, which the resolver
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -29,12 +29,15 @@ from lochan.service.claims import Claims, RepositoryWrites
 from lochan.service.file_places import FilePlaces
 from lochan.service.file_sources import FileSources
 from lochan.service.policy import Access
+from lochan.service.protection import BranchProtection
 from lochan.service.readable_keys import covers
 from lochan.service.resolve import Resolved, Resolver
 from lochan.staging.conditions import ALWAYS, Condition, IfAbsent, IfMatches
 from lochan.staging.staging import Staging
 
 _Answer = TypeVar("_Answer")
+
+_WRITES: Final = frozenset((Action.WRITE_CONTENT, Action.DELETE_CONTENT, Action.IMPORT_FILES))
 
 
 class FileContext(msgspec.Struct, frozen=True):
@@ -48,6 +51,7 @@ class FileContext(msgspec.Struct, frozen=True):
     names: ReferenceIndex
     staging: Staging
     places: FilePlaces
+    protection: BranchProtection
 
 
 class FileUseCases(RepositoryWrites):
@@ -59,6 +63,7 @@ class FileUseCases(RepositoryWrites):
         self._staging = files.staging
         self._sources = FileSources(files.context, files.staging.reader)
         self._places = files.places
+        self._protection = files.protection
 
     def _read(
         self,
@@ -121,7 +126,10 @@ class FileUseCases(RepositoryWrites):
     def _decide(
         self, call: Call, branch: str, keys: Sequence[Key], *actions: Action
     ) -> ReferenceRow:
-        """Returns the row of a branch on whose files a caller may do all of this."""
+        """Returns the row of a branch on whose files a caller may do all of this.
+
+        To a protected branch no caller may write, whatever its rights.
+        """
         name = self._resolver.name(branch)
         try:
             row = self._staging.rows.load(name).row
@@ -132,6 +140,8 @@ class FileUseCases(RepositoryWrites):
         for action in actions:
             pointer = ObjId(row.pointer)
             self._access.decide(call, action, name, row.incarnation, pointer, keys)
+        if not _WRITES.isdisjoint(actions):
+            self._protection.check_write(call, name)
         return row
 
     def _may_read(self, call: Call, branch: RefName, key: Key) -> bool:

@@ -9,7 +9,9 @@
 
 A crash between 3 and 4, or a reply that is lost there, leaves a claim without an outcome: the same
 request sent again stages the same write again. So a file that another request has written in
-between is replaced once more; a request whose answer was received is never done again.
+between is replaced once more; a request whose answer was received is never done again. If it is
+refused then, its earlier try may be the reason, in a commit that does not show who deleted a file:
+so such a refusal is Unknown, it does not state that nothing was written.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from typing import Final, Generic, TypeVar
 import msgspec
 
 from lochan.access.policy import Action, Call
-from lochan.base.errors import Corrupt
+from lochan.base.errors import Corrupt, Unknown
 from lochan.base.names import RefName
 from lochan.codec.forms import DECODE_FAILURES
 from lochan.codec.rows import ReferenceRow
@@ -28,6 +30,7 @@ from lochan.kernel.claims import KeyedRequest, claim_request, find_claim
 from lochan.kernel.context import RepositoryContext
 from lochan.persist.claims import Claim, ClaimRows
 from lochan.service.claims import Claims
+from lochan.staging.writer import NO_EFFECT
 
 _Answer = TypeVar("_Answer")
 _OPERATION_BYTES: Final = 16
@@ -68,9 +71,19 @@ class StagedWrite(Generic[_Answer]):
         if request is None:
             return write(context.random.random_bytes(_OPERATION_BYTES))
         claim = self._claim or claim_request(context, request, self._incarnation)
-        answer = write(claim.operation)
-        rows = ClaimRows(context.store, context.instance)
-        rows.record(claim.key, claim.operation, _encode(answer), context.retry())
+        may_be_done = self._claim is not None
+        try:
+            answer = write(claim.operation)
+            may_be_done = True
+            rows = ClaimRows(context.store, context.instance)
+            rows.record(claim.key, claim.operation, _encode(answer), context.retry())
+        except NO_EFFECT as error:
+            if not may_be_done:
+                raise
+            raise Unknown(
+                f"a try of this request may have been done ({error.message})",
+                public="it is unknown whether this request was done; read the file",
+            ) from error
         return answer
 
     def do_once(self, write: Callable[[bytes], _Answer]) -> _Answer:

@@ -9,13 +9,16 @@ the right to commit; each staged file was decided on when it was staged.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
-from typing import Final
+
+import msgspec
 
 from lochan.access.policy import Action, Call
 from lochan.base.errors import LochanError
+from lochan.base.ids import ObjId
 from lochan.catalog.commit import check_stands_on
+from lochan.catalog.meta import meta_of
 from lochan.kernel.build import Head
+from lochan.kernel.claims import RequestOutcome
 from lochan.kernel.plan import Plan
 from lochan.kernel.publish import Proposal, Published
 from lochan.kernel.views import CommitView
@@ -27,9 +30,6 @@ from lochan.service.file_base import FileContext, FileUseCases
 from lochan.service.pending_writes import PendingWrite
 from lochan.service.policy import WriteTarget
 from lochan.staging.committer import CommitTexts
-
-# How many files are staged is not known before they are read, so it counts as heavy.
-_HEAVY: Final = 1_000_000
 
 
 class StagedCommits(FileUseCases):
@@ -50,6 +50,7 @@ class StagedCommits(FileUseCases):
             self._resolver.prove_expected(call, name, request.expected)
             expected = self._resolver.expected(name, request.expected)
             self._check_row(target)
+            self._protection.check_write(call, name)
             claimed = claim()
             texts = self._tables.texts(target, request)
             commit = self._staging.committer.prepare(
@@ -57,18 +58,25 @@ class StagedCommits(FileUseCases):
                 CommitTexts(texts.message, texts.headers, texts.hidden),
                 tables=tables,
                 allow_empty=request.allow_empty,
+                staged_at=ObjId(bytes.fromhex(request.staged_at)),
             )
             proposal: Proposal = commit
             if tables is None:
                 proposal = DecidedProposal(target, commit, expected)
 
             def answer(published: Published) -> Committed:
-                head = commit.finish(published).head.obj_id.hex()
-                return Committed(name, head, () if tables is None else tables.added)
+                head = commit.finish(published).head
+                added = () if tables is None else tables.added
+                return Committed(name, head.obj_id.hex(), added, meta_of(head))
 
-            return BranchWrite(proposal, claimed, answer, raise_refusal, operations=_HEAVY)
+            count = commit.records + len(operations)
+            return BranchWrite(proposal, claimed, answer, raise_refusal, operations=count)
 
-        return self._claims.write(target, prepare, partial(self._tables.earlier, target))
+        def earlier(done: RequestOutcome) -> Committed:
+            found = self._tables.earlier(target, done)
+            return msgspec.structs.replace(found, meta=meta_of(done.commits[-1]))
+
+        return self._claims.write(target, prepare, earlier)
 
     def _check_row(self, target: WriteTarget) -> None:
         """Decides on the row of the branch, before anything of it is sealed."""

@@ -63,13 +63,14 @@ class FileHistory(FileUseCases):
         token: str | None = None,
         *,
         since_base: bool = False,
+        after: str = "",
     ) -> Page[FileDifference]:
         """Returns the committed files that differ; pages stay on both commits.
 
         With `since_base` the left side is the merge base of both. Files of equal identity do not
         differ. A path is left out unless the caller may read it on both sides.
         """
-        selection = PathSelection(prefix=prefix, delimiter=delimiter)
+        selection = PathSelection(prefix=prefix, delimiter=delimiter, after=after)
         selection.check()
         wanted = f"{selection.text()}\0{since_base}"
         compared = self._compare(call, left, right, selection, wanted, token, since_base=since_base)

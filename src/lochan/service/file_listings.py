@@ -60,7 +60,7 @@ class FileListings(FileUseCases):
 
         Pages of a commit stay on it. Pages of a branch show each path as it is when its page is
         read. Paths that the caller may not read are left out; a page looks at a bounded number of
-        them, so it may be short, or empty, and still have a token.
+        them and of deleted files, so it may be short, or empty, and still have a token.
         """
         selection = PathSelection(prefix=prefix, delimiter=delimiter, after=after)
         selection.check()
@@ -70,8 +70,10 @@ class FileListings(FileUseCases):
             listed = self._resolver.listed(spec, resolved)
             listing = _Listing(_BRANCH, selection, listed, EMPTY_ID, count)
             start, _ = self._start(listing, token)
+            listings = self._staging.listings
+            effort = listings.effort(row.name)
             folded = fold_page(
-                lambda at, end, step: self._sources.of_branch(row, at, end, step),
+                lambda at, end, step: listings.page(row, at, end, step, effort),
                 resolved.keys,
                 selection,
                 start,
@@ -106,9 +108,10 @@ class FileListings(FileUseCases):
         delimiter: str = "",
         limit: int | None = None,
         token: str | None = None,
+        after: str = "",
     ) -> Page[FileDifference]:
         """Returns the files of a branch that differ from its head, because they are staged."""
-        selection = PathSelection(prefix=prefix, delimiter=delimiter)
+        selection = PathSelection(prefix=prefix, delimiter=delimiter, after=after)
         selection.check()
         count, spec = page_limit(limit), ReferenceSpec(branch)
         name = self._resolver.name(branch)

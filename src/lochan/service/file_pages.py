@@ -45,7 +45,7 @@ ReadRaw = Callable[[bytes, bytes | None, int], RawPage[_Value]]
 
 
 class PathSelection(msgspec.Struct, frozen=True, kw_only=True):
-    """Which paths a listing has: those with a prefix, after a path, folded at a delimiter."""
+    """Which paths a listing has: those with a prefix, folded at a delimiter, after a path."""
 
     prefix: str = ""
     delimiter: str = ""
@@ -70,18 +70,21 @@ class PathSelection(msgspec.Struct, frozen=True, kw_only=True):
         start = begin or _FIRST_PATH
         end = prefix_end(begin or _FILES)
         if self.after:
-            after = bytes(file_key(self.after))
-            is_prefix = self.delimiter and len(self.after) > len(self.prefix)
-            if (
-                is_prefix
-                and self.after.endswith(self.delimiter)
-                and self.after.startswith(self.prefix)
-            ):
-                # All below a common prefix was folded into it.
-                start = max(start, prefix_end(after) or start)
-            else:
-                start = max(start, after + b"\0")
+            start = max(start, self._start_after(bytes(file_key(self.after))))
         return KeyRange(start, end)
+
+    def _start_after(self, after: bytes) -> bytes:
+        """Returns the first key that may be listed after a path.
+
+        A common prefix is after a path if its own name is: one that the path is below, or that it
+        is itself, is not listed again.
+        """
+        if self.delimiter and self.after.startswith(self.prefix):
+            delimiter = self.delimiter_bytes()
+            at = after.find(delimiter, 1 + len(self.prefix.encode()))
+            if at >= 0:
+                return prefix_end(after[: at + len(delimiter)]) or after + b"\0"
+        return after + b"\0"
 
     def text(self) -> str:
         """Returns all of it as text, for a page token."""
@@ -127,7 +130,8 @@ def fold_page(
 
 
 def _step(limit: int, right: KeyRight | None) -> int:
-    return PAGE_ENTRIES_MAX if right is not None else min(limit + 1, PAGE_ENTRIES_MAX)
+    """Returns how many items are read at a time: one more than a page has shows where it ends."""
+    return (limit if right is None else PAGE_ENTRIES_MAX) + 1
 
 
 class _Fold(Generic[_Value]):

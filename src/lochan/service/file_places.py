@@ -26,8 +26,10 @@ from lochan.codec.objects import (
     object_id,
 )
 from lochan.kernel.context import RepositoryContext
+from lochan.kv.store import Adds
 from lochan.model.entries import FileEntry
 from lochan.model.files import ByteRange, FileInfo
+from lochan.persist.staged import NO_OBJECTS
 from lochan.staging.block_store import (
     BlockAddress,
     BlockStore,
@@ -100,21 +102,26 @@ class FilePlaces:
             self._opened = self._open_place(context.description.storage, context.instance)
         return self._opened
 
-    def store_small(self, data: bytes) -> str:
-        """Stores the bytes of a small file as an object; returns their address."""
+    @property
+    def is_open(self) -> bool:
+        """Whether the place was used since the process began."""
+        return self._opened is not None
+
+    def build_small(self, data: bytes) -> tuple[str, Adds]:
+        """Returns the address of the bytes of a small file, and the object that is to be stored."""
         raw = encode_object(FileObject(1, data))
         obj_id = object_id(raw)
-        self._context.repeat(lambda: self._context.objects.store_many([(obj_id, raw)]))
-        return address_of(obj_id)
+        return address_of(obj_id), self._context.objects.adds([(obj_id, raw)])
 
-    def keep(self, entry: FileEntry) -> None:
-        """Renews the bytes of a small file that another entry is about to name.
+    def keep(self, entry: FileEntry) -> Adds:
+        """Returns the bytes of a small file that another entry is about to name, to be stored anew.
 
         A collector leaves alone what was stored within its grace.
         """
         obj_id = find_object_id(entry.address)
-        if obj_id is not None:
-            self.store_small(self._small(obj_id, entry))
+        if obj_id is None:
+            return NO_OBJECTS
+        return self.build_small(self._small(obj_id, entry))[1]
 
     def read(self, info: FileInfo, entry: FileEntry, wanted: ByteRange) -> StoredFileStream:
         """Opens the bytes of a file, or a range of them."""

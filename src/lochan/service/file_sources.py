@@ -1,19 +1,16 @@
-"""Pages of files by key: of a branch under one of its rows, of a commit, and of what is staged."""
+"""Pages of files by key: of a commit, and of what is staged."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from lochan.base.keys import Universe
-from lochan.base.limits.staging import LISTING_HIDDEN_MAX
-from lochan.codec.elements import is_remove
 from lochan.codec.rows import ReferenceRow
 from lochan.index.layers import read_page
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.views import CommitView
 from lochan.persist.staged import tokens_of
 from lochan.staging.committer import effective
-from lochan.staging.layers import Layers, index_source, token_source
+from lochan.staging.layers import Layers, token_source
 from lochan.staging.reader import BranchReader
 
 Sides = tuple[bytes | None, bytes | None]
@@ -30,27 +27,6 @@ class FileSources:
         self._context = context
         self._records = context.staged
         self._reader = reader
-
-    def of_branch(
-        self, row: ReferenceRow, start: bytes, end: bytes | None, limit: int
-    ) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
-        """Returns files of a branch, with what is staged; passes a bounded number of deletions."""
-        head = self._reader.head(row).index(Universe.FILES)
-        staged = [token_source(self._records, one, start, end) for one in tokens_of(row)]
-        layers = Layers([*staged, index_source(self._context.nodes, head, start, end)])
-        found: list[tuple[bytes, bytes]] = []
-        deleted = 0
-        while len(found) < limit:
-            item = layers.next()
-            if item is None:
-                return found, None
-            if not is_remove(item[1]):
-                found.append(item)
-                continue
-            deleted += 1
-            if deleted >= LISTING_HIDDEN_MAX:
-                return found, item[0] + b"\0"
-        return found, found[-1][0] + b"\0"
 
     def of_commit(
         self, view: CommitView, start: bytes, end: bytes | None, limit: int

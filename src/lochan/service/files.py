@@ -11,7 +11,9 @@ from lochan.base.errors import TooLarge
 from lochan.base.keys import Key, file_key, file_path
 from lochan.base.limits.files import FILES_DELETED_MAX, PRESIGNED_LIFETIME_S
 from lochan.base.names import RefName
+from lochan.codec.objects import find_object_id
 from lochan.codec.rows import ReferenceRow
+from lochan.kv.store import Adds
 from lochan.model.entries import FileEntry
 from lochan.model.files import (
     UNCONDITIONAL,
@@ -23,6 +25,7 @@ from lochan.model.files import (
     WriteCondition,
 )
 from lochan.model.specs import ReferenceSpec
+from lochan.persist.staged import NO_OBJECTS
 from lochan.service.file_base import FileUseCases, actions_of_write, staged_condition
 from lochan.service.file_claims import staged_write
 from lochan.service.file_places import info_of
@@ -44,6 +47,19 @@ class Files(FileUseCases):
     ) -> FileStream:
         """Opens the bytes of a file, or a range of them; close the stream."""
         entry = self._get(call, spec, file_key(path))
+        return self._places.read(info_of(path, entry), entry, range)
+
+    def open_stored(
+        self,
+        call: Call,
+        spec: ReferenceSpec,
+        path: str,
+        range: ByteRange = WHOLE_FILE,  # noqa: A002 - the name that HTTP gives it
+    ) -> FileStream | None:
+        """As `open`, for a file whose bytes are in the store; None for any other."""
+        entry = self._get(call, spec, file_key(path))
+        if find_object_id(entry.address) is None:
+            return None
         return self._places.read(info_of(path, entry), entry, range)
 
     def presign(self, call: Call, spec: ReferenceSpec, path: str) -> str:
@@ -69,8 +85,8 @@ class Files(FileUseCases):
 
         def copied() -> _Planned:
             found = self._get(call, source, source_key)
-            self._places.keep(found)
-            return _changed(found, metadata, content_type), condition
+            kept = self._places.keep(found)
+            return _Planned(_changed(found, metadata, content_type), condition, kept)
 
         return self._stage(call, row, key, copied)
 
@@ -97,7 +113,7 @@ class Files(FileUseCases):
             wanted = condition
             if condition == UNCONDITIONAL:
                 wanted = WriteCondition(if_match=found.etag or "*", if_sha256=found.sha256.hex())
-            return _changed(found, metadata, content_type), wanted
+            return _Planned(_changed(found, metadata, content_type), wanted)
 
         return self._stage(call, row, key, changed)
 
@@ -113,7 +129,9 @@ class Files(FileUseCases):
         name = RefName(row.name)
         write = staged_write(self._context, self._claims, call, Action.DELETE_CONTENT, row, bool)
         deleted = write.do_once(
-            lambda _: self._staging.writer.delete(name, key, staged_condition(condition))
+            lambda operation: self._staging.writer.delete(
+                name, key, staged_condition(condition), operation
+            )
         )
         return deleted or not self._may_read(call, name, key)
 
@@ -123,7 +141,14 @@ class Files(FileUseCases):
             raise TooLarge(f"one request deletes at most {FILES_DELETED_MAX} files")
         keys = [file_key(path) for path in paths]
         row = self._decide(call, branch, keys, Action.DELETE_CONTENT)
-        self._staging.writer.delete_many(RefName(row.name), keys)
+
+        def delete(_: bytes) -> bool:
+            self._staging.writer.delete_many(RefName(row.name), keys)
+            return True
+
+        staged_write(self._context, self._claims, call, Action.DELETE_CONTENT, row, bool).do_once(
+            delete
+        )
 
     def _stage(
         self, call: Call, row: ReferenceRow, key: Key, plan: Callable[[], _Planned]
@@ -134,20 +159,26 @@ class Files(FileUseCases):
         earlier = kept.find_earlier()
         if earlier is not None:
             return earlier
-        entry, condition = plan()
+        planned = plan()
+        condition = staged_condition(planned.condition)
 
         def write(operation: bytes) -> FileInfo:
             made = msgspec.structs.replace(
-                entry, modified_us=self._context.clock.now_us(), operation=operation
+                planned.entry, modified_us=self._context.clock.now_us(), operation=operation
             )
-            stored = self._staging.writer.put(name, key, made, staged_condition(condition))
+            writer = self._staging.writer
+            stored = writer.put(name, key, made, condition, objects=planned.objects)
             return info_of(path, stored)
 
         return kept.do(write)
 
 
-_Planned = tuple[FileEntry, WriteCondition]
-"""What is to be staged, and on which condition."""
+class _Planned(msgspec.Struct, frozen=True):
+    """What is to be staged, on which condition, and with which objects."""
+
+    entry: FileEntry
+    condition: WriteCondition
+    objects: Adds = NO_OBJECTS
 
 
 def _changed(

@@ -16,7 +16,7 @@ from lochan.catalog.meta import headers_of, recommitted
 from lochan.catalog.types import ContentTypes
 from lochan.kernel.claims import RequestOutcome
 from lochan.kernel.context import RepositoryContext
-from lochan.kernel.head_moves import HeadMoved, HeadMoves, Source, head_moved
+from lochan.kernel.head_moves import HeadMoved, HeadMoves, Source, StagedGuard, head_moved
 from lochan.kernel.merge import (
     ALL_KEYS,
     Carried,
@@ -88,10 +88,11 @@ class Merges(RepositoryWrites):
         claims: Claims,
         access: Access,
         names: ReferenceIndex,
+        guard: StagedGuard,
     ) -> None:
         super().__init__(context, types, resolver, claims, access)
         self._names = names
-        self._moves = HeadMoves(context, names)
+        self._moves = HeadMoves(context, names, guard)
         self._sources = MergeSources(context, resolver, names)
 
     def merge(self, call: Call, request: MergeRequest) -> PendingWrite[Merged]:
@@ -129,6 +130,8 @@ class Merges(RepositoryWrites):
                 headers=headers_of(meta, who),
                 rights=rights,
                 rewrite=partial(recommitted, who=who),
+                empty=request.empty,
+                records_source=request.records_source,
             )
 
         resolutions = read_resolutions(
@@ -275,7 +278,10 @@ class Merges(RepositoryWrites):
         return self._move(call, request, request.source, self._moves.fast_forward)
 
     def force(self, call: Call, request: MoveRequest) -> Merged:
-        """Moves a branch to a commit whatever it has; the old head stays in the ref-log."""
+        """Moves a branch to a commit whatever it has; the old head stays in the ref-log.
+
+        StagedWork if files are staged.
+        """
         return self._move(call, request, request.source, self._moves.force)
 
     def _carry(
@@ -288,7 +294,8 @@ class Merges(RepositoryWrites):
             headers = headers_of(meta, who)
             carried = [squashed(self._context, commits, message, headers, ())]
         else:
-            carried = replayed(self._context, commits, rewrite=partial(recommitted, who=who))
+            rewrite = partial(recommitted, who=who, added=request.added)
+            carried = replayed(self._context, commits, rewrite=rewrite)
             if meta.message and len(carried) == 1:
                 carried = [msgspec.structs.replace(carried[0], message=meta.message)]
         resolutions = read_resolutions(

@@ -24,7 +24,9 @@ from lochan.index.layers import read_page
 from lochan.index.marks import is_mark
 from lochan.kernel.claims import ClaimedProposal, RequestOutcome
 from lochan.kernel.context import RepositoryContext
+from lochan.kernel.head_moves import StagedGuard
 from lochan.kernel.history import ahead_behind, iterate_log
+from lochan.kernel.moves import Once
 from lochan.kernel.name_index import ListedReference, UnreadableReference
 from lochan.kernel.publish import Settled
 from lochan.kernel.references import Destination, MovedReference, NewReferenceRow, ReferenceIndex
@@ -73,10 +75,12 @@ class References(RepositoryWrites):
         claims: Claims,
         access: Access,
         names: ReferenceIndex,
+        guard: StagedGuard,
         quota: ReferenceQuota = NO_QUOTA,
     ) -> None:
         super().__init__(context, types, resolver, claims, access)
         self._names = names
+        self._guard = guard
         self._quota = quota
         self._tags = Tags(context)
         self._ref_log = RefLog(context)
@@ -95,8 +99,9 @@ class References(RepositoryWrites):
         filter: str = "",  # noqa: A002 - the name that users know
         fetch_all: bool = False,
         prefix: str = "",
+        after: str = "",
     ) -> Page[Reference]:
-        """Returns references in the order of their names; all of them without a limit.
+        """Returns references in the order of their names, after one if given; all without a limit.
 
         Those that the caller may not view are left out. A page looks at a bounded number of those
         that a filter or a right leaves out, so it may be short and still have a token. One whose
@@ -104,11 +109,11 @@ class References(RepositoryWrites):
         """
         check_limit(limit)
         self._access.check_seen(call)
-        selected = f"{prefix}\0{filter}"
-        if not prefix.isascii():
+        selected = f"{prefix}\0{filter}\0{after}"
+        if not (prefix + after).isascii():
             # Names are ASCII, so none begins with this prefix.
             return Page((), None)
-        at, end = prefix, f"{prefix}{_AFTER_NAMES}" if prefix else None
+        at, end = max(prefix, after and f"{after}\0"), f"{prefix}{_AFTER_NAMES}" if prefix else None
         if token is not None:
             at = self._place_of(PageToken(token), selected)
         accepts = compile_filter(filter, FilterKind.REFERENCES)
@@ -141,9 +146,9 @@ class References(RepositoryWrites):
             at = rows[-1].name + "\0"
             if further is None and accepts is not None and seen and scanned >= SCAN_ENTRIES_MAX:
                 further = seen[-1].name + "\0"
-        next_page = None
-        if further is not None:
-            next_page = self._tokens.make(_KIND, EMPTY_ID, further.encode(), selected)
+        if further is None:
+            return Page(tuple(found), None)
+        next_page = self._tokens.make(_KIND, EMPTY_ID, further.encode(), selected)
         return Page(tuple(found), next_page)
 
     def _place_of(self, token: PageToken, selected: str) -> str:
@@ -233,7 +238,10 @@ class References(RepositoryWrites):
         *,
         kind: str | None = None,
     ) -> Reference:
-        """Points a reference elsewhere; the old head stays in the ref-log."""
+        """Points a reference elsewhere; the old head stays in the ref-log.
+
+        StagedWork if files are staged on it.
+        """
         full, source_name = self._resolver.name(name), source.name or ""
         action = Action.ASSIGN_REFERENCE
         target = WriteTarget(self._access, call, action, full, source=source_name)
@@ -244,17 +252,23 @@ class References(RepositoryWrites):
             rights.check_source()
             check = self._checked(target, kind, expected)
 
-            def decide(row: ReferenceRow) -> Destination:
+            def decide(row: ReferenceRow, *, dry_run: bool) -> Destination:
                 rights.check_row(row)
                 check(row)
                 rights.check_change(self._context.nodes, self._resolver.head(row), view)
-                return Destination(view.obj_id, "assign", source_name)
+                leaves = row.pointer != view.obj_id
+                if leaves:
+                    self._guard.prepare(row, dry_run=dry_run)
+                return Destination(view.obj_id, "assign", source_name, drops_sealed=leaves)
 
-            move, who = partial(self._names.move, full, decide), initiator_of(call)
+            def move(once: Once | None, *, dry_run: bool) -> MovedReference:
+                chosen, who = partial(decide, dry_run=dry_run), initiator_of(call)
+                return self._names.move(full, chosen, who, dry_run=dry_run, once=once)
+
             if call.idempotency_key is not None and not rights.is_full:
                 # What is denied writes nothing, not even its claim.
-                move(who, dry_run=True)
-            return self._resolver.reference(move(who, once=claim()).row)
+                move(None, dry_run=True)
+            return self._resolver.reference(move(claim(), dry_run=False).row)
 
         def earlier(made: MovedReference) -> Reference:
             rights.check_made(self._context, made)
@@ -342,7 +356,7 @@ class References(RepositoryWrites):
         if new.source is None:
             if new.kind != BRANCH:
                 raise Invalid("a tag names a commit; say which")
-            return NewReferenceRow(name, BRANCH, EMPTY_ID, new.expires_us)
+            return NewReferenceRow(name, BRANCH, EMPTY_ID, new.expires_us, new.concealed)
         source = self._resolver.read(call, Action.READ_CONTENT, new.source)
         reference = None if source.row is None else source.row.name
         check_whole(self._access, call, reference, name)
@@ -351,7 +365,7 @@ class References(RepositoryWrites):
             if new.kind != TAG:
                 raise Invalid("only a tag is annotated")
             pointer = self._tags.annotate(pointer, new.annotation)
-        return NewReferenceRow(name, new.kind, pointer, new.expires_us)
+        return NewReferenceRow(name, new.kind, pointer, new.expires_us, new.concealed)
 
     def _check_copied(self, call: Call, new: NewReference, commit: ObjId) -> None:
         """Raises Denied unless the caller may create a reference that it has created before."""

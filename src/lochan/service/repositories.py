@@ -15,10 +15,13 @@ from lochan.catalog.types import ContentTypes
 from lochan.kernel.claims import KeyedRequest, check_same
 from lochan.kernel.context import RepositoryContext, Tuning
 from lochan.kernel.repository import (
+    REPOSITORIES_PLACE,
     Ports,
     create_repository,
+    delete_repository,
     list_repositories,
     open_repository,
+    read_instance,
 )
 from lochan.kv.store import Store
 from lochan.model.results import Page
@@ -31,6 +34,9 @@ from lochan.service.quotas import NO_QUOTA, ReferenceQuota
 from lochan.service.repository import Repository
 
 _OPEN_ATTEMPTS_MAX: Final = 3
+
+# On the port for files the first segment of a path is a repository, and this one is an API.
+_RESERVED: Final = "api"
 
 
 class Repositories:
@@ -97,6 +103,8 @@ class Repositories:
             raise Invalid(
                 f"a storage place is a URL of at most {STORAGE_URL_CHARACTERS_MAX} characters"
             )
+        if name == _RESERVED:
+            raise Invalid(f"a repository cannot have the name {name!r}: addresses begin with it")
         operation = self._claim(call, name)
         if operation:
             earlier = self._find_created(name, operation)
@@ -120,10 +128,35 @@ class Repositories:
             return earlier
         return self._keep(self._use_cases(made))
 
+    def delete(self, call: Call, name: str) -> None:
+        """Deletes a repository with everything in it; NotFound if there is none.
+
+        Its name is free afterwards. Other servers of the store notice it by `drop_deleted`; until
+        then they answer for it from what they have open.
+        """
+        self._policy.decide(call, Action.DELETE_REPOSITORY, Resource(name))
+        known_name(name)
+        delete_repository(self._open_anew(name).context)
+        self._forget(name)
+
+    def drop_deleted(self) -> None:
+        """Closes open repositories that were deleted, or whose name is that of another one now."""
+        opened = {**self._old, **self._young}
+        names = list(opened)
+        rows = self._store.get_many([(REPOSITORIES_PLACE, name.encode()) for name in names])
+        for name, listed in zip(names, rows, strict=True):
+            if listed is None or read_instance(listed) != opened[name].context.instance:
+                self._forget(name)
+
+    def _forget(self, name: str) -> None:
+        self._young.pop(name, None)
+        self._old.pop(name, None)
+
     def _claim(self, call: Call, name: str) -> bytes:
         """Claims the key of a request to create a repository; returns its operation id, if any.
 
-        The claim has no incarnation, because a repository is never deleted.
+        The claim has no incarnation: a repository that was deleted is created again by a request
+        with another key.
         """
         key = call.idempotency_key
         if key is None:
@@ -162,7 +195,15 @@ class Repositories:
                 pass
         return self.open(name)
 
-    def names(self, call: Call, limit: int | None = None, token: str | None = None) -> Page[str]:
+    def names(
+        self,
+        call: Call,
+        limit: int | None = None,
+        token: str | None = None,
+        *,
+        prefix: str = "",
+        after: str = "",
+    ) -> Page[str]:
         """Returns names of repositories in order; the token of a page is where the next begins.
 
         Repositories that look absent to the caller are left out. However many they are, the names
@@ -173,11 +214,13 @@ class Repositories:
             raise Invalid(f"a page has at least one entry, not {limit}")
         count = PAGE_ENTRIES_MAX if limit is None else min(limit, PAGE_ENTRIES_MAX)
         start, step = "" if token is None else known_name(token), count + 1
+        start = max(start, prefix, after + "\0" if after else "")
         found: list[str] = []
         while len(found) <= count:
-            names = [name for name, _ in list_repositories(self._store, start, step)]
+            listed = [name for name, _ in list_repositories(self._store, start, step)]
+            names = [name for name in listed if name.startswith(prefix)]
             found += [name for name in names if self._policy.sees(call, name)]
-            if len(names) < step:
+            if len(listed) < step or len(names) < len(listed):
                 break
             start, step = names[-1] + "\0", PAGE_ENTRIES_MAX
         return Page(tuple(found[:count]), found[count] if len(found) > count else None)

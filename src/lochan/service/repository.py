@@ -22,6 +22,7 @@ from lochan.kernel.purge import (
 from lochan.kernel.references import ReferenceIndex
 from lochan.service.addresses import Addresses
 from lochan.service.claims import Claims
+from lochan.service.commit_log import CommitLog
 from lochan.service.commits import Commits, CommitWrites
 from lochan.service.contents import Contents
 from lochan.service.file_base import FileContext
@@ -34,14 +35,17 @@ from lochan.service.history import History
 from lochan.service.imports import Imports
 from lochan.service.jobs import Jobs
 from lochan.service.merges import Merges
+from lochan.service.multiparts import PartUploads
 from lochan.service.namespaces import Namespaces
 from lochan.service.objects import ObjectExchange
 from lochan.service.policy import Access
+from lochan.service.protection import BranchProtection, RepositoryMetadata
 from lochan.service.quotas import NO_QUOTA, ReferenceQuota
 from lochan.service.references import References
 from lochan.service.resets import BranchResets
 from lochan.service.resolve import Resolver
 from lochan.service.settings import RepositorySettings
+from lochan.service.upload_sweep import UploadSweep
 from lochan.service.uploads import Uploads
 from lochan.staging.staging import Staging
 from lochan.staging.sweeper import sweep_tokens, sweep_tokens_page
@@ -68,25 +72,34 @@ class Repository:
         self._names = ReferenceIndex(context)
         resolver = self._resolver = Resolver(context, self._names, access)
         claims = Claims(context, self._names)
-        self.references = References(context, types, resolver, claims, access, self._names, quota)
+        staging = self._staging = Staging(context, self._names, files.new_lock)
+        self.references = References(
+            context, types, resolver, claims, access, self._names, staging.guard, quota
+        )
         self.contents = Contents(context, types, resolver)
         self.jobs = Jobs(context, types, resolver)
         self.history = History(context, types, resolver)
+        self.commit_log = CommitLog(context, types, resolver)
         writes = CommitWrites(context, types, resolver, claims, access)
-        staging = self._staging = Staging(context, self._names, files.new_lock)
         places = self._places = FilePlaces(context, files.open_place)
-        parts = FileContext(context, types, resolver, claims, access, self._names, staging, places)
+        self.settings = RepositorySettings(context, claims, access)
+        protection = self.protection = BranchProtection(self.settings, access, context.clock)
+        parts = FileContext(
+            context, types, resolver, claims, access, self._names, staging, places, protection
+        )
         self.commits = Commits(writes, StagedCommits(parts, writes))
         self.files = Files(parts)
         self.uploads = Uploads(parts)
+        self.multiparts = PartUploads(parts)
+        self._upload_sweep = UploadSweep(context, places)
         self.addresses = Addresses(parts)
         self.file_listings = FileListings(parts)
         self.file_history = FileHistory(parts)
         self.resets = BranchResets(parts)
         self.imports = Imports(parts)
-        self.merges = Merges(context, types, resolver, claims, access, self._names)
+        self.merges = Merges(context, types, resolver, claims, access, self._names, staging.guard)
         self.namespaces = Namespaces(self.contents, writes)
-        self.settings = RepositorySettings(context, claims, access)
+        self.metadata = RepositoryMetadata(self.settings)
         self.objects = ObjectExchange(context, access)
 
     def describe(self, call: Call) -> Description:
@@ -98,6 +111,10 @@ class Repository:
         """Within the block, all use cases share one read of the rows of these references."""
         return self._resolver.reading(references)
 
+    def lists_briefly(self, branch: str) -> bool:
+        """Returns whether the next listing of a branch passes few deleted files."""
+        return self._staging.listings.is_brief(branch)
+
     def sweep_references(self, start: bytes, limit: int) -> Swept:
         """Deletes expired branches and removes old tombstones, one page of them."""
         return sweep_references_page(self.context, self._names, start, limit)
@@ -108,6 +125,7 @@ class Repository:
         With the first page it removes uploads that were never finished.
         """
         if not start:
+            self._upload_sweep.turn(limit)
             self._places.sweep_unfinished(limit)
         return sweep_tokens_page(self.context, start, limit)
 
@@ -115,6 +133,7 @@ class Repository:
         """Sweeps everything that has expired: branches, tombstones, claims, tokens, uploads."""
         found = sweep_references(self.context, self._names)
         found = found.plus(sweep_claims(self.context)).plus(sweep_tokens(self.context))
+        self._upload_sweep.turn(PAGE_ENTRIES_MAX)
         self._places.sweep_unfinished(PAGE_ENTRIES_MAX)
         return found
 

@@ -7,15 +7,20 @@ staged there: if one of them is missing, nothing is dropped.
 
 from __future__ import annotations
 
+from functools import partial
+
 from lochan.access.policy import Action, Call
 from lochan.base.errors import Denied, HeadConflict, Invalid
 from lochan.base.keys import file_key
 from lochan.base.limits.requests import PAGE_ENTRIES_MAX
 from lochan.base.names import RefName
 from lochan.codec.rows import ReferenceRow
+from lochan.kernel.references import MovedReference
 from lochan.model.references import Reference
 from lochan.model.specs import ReferenceSpec
+from lochan.service.claims import ClaimMove
 from lochan.service.file_base import FileUseCases
+from lochan.service.file_claims import staged_write
 from lochan.service.file_pages import PathSelection
 from lochan.service.policy import WriteTarget, initiator_of
 from lochan.service.readable_keys import join_rights
@@ -37,14 +42,24 @@ class BranchResets(FileUseCases):
         if path is not None:
             key = file_key(path)
             row = self._decide(call, branch, [key], *_WRITES)
-            resets.reset_key(RefName(row.name), key)
-            return
-        row = self._decide(call, branch, [], Action.ASSIGN_REFERENCE)
-        self._check_staged(call, row, prefix or "")
-        if prefix:
-            resets.reset_prefix(RefName(row.name), prefix)
+            name, action = RefName(row.name), Action.WRITE_CONTENT
         else:
-            resets.reset_branch(RefName(row.name))
+            row = self._decide(call, branch, [], Action.ASSIGN_REFERENCE)
+            name, action = RefName(row.name), Action.ASSIGN_REFERENCE
+
+        def reset(_: bytes) -> bool:
+            if path is not None:
+                return resets.reset_key(name, key)
+            if prefix:
+                return resets.reset_prefix(name, prefix) > 0
+            resets.reset_branch(name)
+            return True
+
+        write = staged_write(self._context, self._claims, call, action, row, bool)
+        if write.find_earlier() is None:
+            if path is None:
+                self._check_staged(call, row, prefix or "")
+            write.do(reset)
 
     def hard_reset(
         self,
@@ -63,13 +78,12 @@ class BranchResets(FileUseCases):
         moved = WriteTarget(self._access, call, Action.ASSIGN_REFERENCE, name, source=source)
         rights = MovedKeys(moved, self._resolver.name(source) if source else None)
 
-        moved.check()
-        resolved = self._resolver.read(call, Action.READ_CONTENT, target)
-        rights.check_source()
-        self._resolver.prove_expected(call, name, expected)
-        wanted = self._resolver.expected(name, expected)
-
-        def check(row: ReferenceRow) -> None:
+        def work(claim: ClaimMove) -> Reference:
+            resolved = self._resolver.read(call, Action.READ_CONTENT, target)
+            rights.check_source()
+            self._resolver.prove_expected(call, name, expected)
+            wanted = self._resolver.expected(name, expected)
+            row = self._staging.rows.fetch(name)
             rights.check_row(row)
             before = self._resolver.head(row)
             if expected is not None and wanted is not None and before.obj_id != wanted.obj_id:
@@ -81,15 +95,15 @@ class BranchResets(FileUseCases):
             rights.check_change(self._context.nodes, before, resolved.view)
             if discard_staged:
                 self._check_staged(call, row, "")
+            reset = partial(self._staging.resets.hard_reset, name, resolved.view.obj_id)
+            who = initiator_of(call)
+            return self._resolver.reference(reset(who, discard_staged=discard_staged, once=claim()))
 
-        check(self._staging.rows.fetch(name))
-        row = self._staging.resets.hard_reset(
-            name,
-            resolved.view.obj_id,
-            initiator_of(call),
-            discard_staged=discard_staged,
-        )
-        return self._resolver.reference(row)
+        def earlier(made: MovedReference) -> Reference:
+            rights.check_made(self._context, made)
+            return self._resolver.reference(made.row)
+
+        return self._claims.move(moved, work, earlier)
 
     def _check_staged(self, call: Call, row: ReferenceRow, prefix: str) -> None:
         """Raises Denied unless the caller may write and delete all that is staged."""

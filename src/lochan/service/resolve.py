@@ -311,6 +311,7 @@ class Resolver:
             created_us=row.created_us,
             expires_us=row.expires_us,
             annotation=annotation,
+            concealed=row.concealed,
         )
 
     def prove_expected(self, call: Call, branch: RefName, spec: ReferenceSpec | None) -> None:
@@ -338,6 +339,11 @@ class Resolver:
             self._context.views, view, self.head(row)
         ):
             raise _unexpected(row.name, spec)
+
+    def reaches(self, call: Call, actions: Sequence[Action]) -> bool:
+        """Returns whether a caller may do all of it to every commit, by its hash."""
+        self._access.check_seen(call)
+        return self._access.reaches_all(call, actions)
 
     def _reaches_log(self, call: Call) -> bool:
         return self._access.reaches_all(call, (Action.READ_LOG,))

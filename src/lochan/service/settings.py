@@ -1,4 +1,6 @@
-"""What a repository keeps for tools, by type; today the rules of the garbage collector.
+"""What a repository keeps for tools, by type.
+
+These are rules of garbage collectors, protected branches, and names and values of users.
 
 One row for all types, written by the protocol of `persist/rows.py`. It contains the operation ids
 of its last writers, so that a writer whose reply was lost can find out whether it had written. The
@@ -12,13 +14,13 @@ the answer to its request; the next writer records it in the claim of that key b
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Final
 
 import msgspec
 
 from lochan.access.policy import Action, Call
-from lochan.base.errors import Corrupt, Invalid, TooLarge
+from lochan.base.errors import Corrupt, Invalid, NotFound, TooLarge
 from lochan.base.limits.requests import (
     SETTINGS_BYTES_MAX,
     SETTINGS_POLICIES_MAX,
@@ -89,7 +91,57 @@ class _GarbageCollector(
             raise Invalid(f"newFilesGracePeriod is a duration like PT3H, not {period[:80]!r}")
 
 
-_TYPES: Final = {"GARBAGE_COLLECTOR": _GarbageCollector}
+BRANCH_PROTECTION: Final = "BRANCH_PROTECTION"
+RETENTION: Final = "RETENTION"
+METADATA: Final = "METADATA"
+
+_Text = Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
+_Days = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
+
+
+class _BranchProtection(msgspec.Struct, frozen=True, tag=BRANCH_PROTECTION, tag_field="type"):
+    """Patterns of the names of protected branches."""
+
+    patterns: Annotated[tuple[_Text, ...], msgspec.Meta(max_length=SETTINGS_POLICIES_MAX)]
+
+    def check(self) -> None:
+        """Accepts all of them."""
+
+
+class _BranchRetention(msgspec.Struct, frozen=True):
+    branch: _Text
+    days: _Days
+
+
+class _Retention(msgspec.Struct, frozen=True, tag=RETENTION, tag_field="type", rename="camel"):
+    """How many days what was removed is kept, as lakeFS clients state it."""
+
+    default_days: _Days
+    branches: Annotated[
+        tuple[_BranchRetention, ...], msgspec.Meta(max_length=SETTINGS_POLICIES_MAX)
+    ] = ()
+
+    def check(self) -> None:
+        """Accepts all of them."""
+
+
+class _Metadata(msgspec.Struct, frozen=True, tag=METADATA, tag_field="type"):
+    """Names and values of a repository."""
+
+    values: dict[_Text, Annotated[str, msgspec.Meta(max_length=10_000)]]
+
+    def check(self) -> None:
+        """Accepts all of them."""
+
+
+_Rules = _GarbageCollector | _BranchProtection | _Retention | _Metadata
+
+_TYPES: Final[dict[str, type[_Rules]]] = {
+    "GARBAGE_COLLECTOR": _GarbageCollector,
+    BRANCH_PROTECTION: _BranchProtection,
+    RETENTION: _Retention,
+    METADATA: _Metadata,
+}
 
 # A type that Nessie knows by name and that nothing is ever kept under.
 _UNKNOWN: Final = "UNKNOWN"
@@ -146,9 +198,40 @@ class RepositorySettings:
         if request is not None:
             claimed = claimed or claim_request(self._context, request, 0)
             writer = _Writer(claimed.operation, claim_key(request.principal, request.key))
-        return self._replace(name, settings, writer)
+        return self._replace(name, lambda _: settings, writer)
 
-    def _replace(self, name: str, settings: Settings, writer: _Writer) -> Settings | None:
+    def change(self, call: Call, name: str, make: Callable[[Settings | None], Settings]) -> None:
+        """Replaces the settings of one type by what is made of those that are there.
+
+        `make` may refuse by raising; it is called again if another writer was first.
+        """
+        self._access.decide(call, Action.WRITE_SETTINGS)
+        writer = _Writer(self._context.random.random_bytes(_OPERATION_BYTES))
+        self._replace(name, lambda before: _checked(make(before))[1], writer)
+
+    def remove(self, call: Call, name: str) -> None:
+        """Removes the settings of one type; NotFound if there are none."""
+        self._access.decide(call, Action.WRITE_SETTINGS)
+        writer = _Writer(self._context.random.random_bytes(_OPERATION_BYTES))
+
+        def nothing(before: Settings | None) -> None:
+            if before is None:
+                raise NotFound(f"there are no settings of the type {name}")
+
+        self._replace(name, nothing, writer)
+
+    def find(self, call: Call, name: str) -> Settings | None:
+        """Returns the settings of one type, None if there are none.
+
+        They are for a decision on the call, and are not shown: the caller needs any right at all.
+        """
+        self._access.check_seen(call)
+        raw = dict(_present(self._rows.fetch(SETTINGS_KEY)).settings).get(name)
+        return None if raw is None else _settings(raw)
+
+    def _replace(
+        self, name: str, make: Callable[[Settings | None], Settings | None], writer: _Writer
+    ) -> Settings | None:
         def decide(found: Stamped[SettingsRow] | None) -> Write[SettingsRow, bytes] | _Done:
             before = _present(found)
             done = self._find_done(before, writer)
@@ -156,13 +239,16 @@ class RepositorySettings:
                 return done
             self._record(before)
             kept = dict(before.settings)
-            replaced = kept.get(name, b"")
+            replaced = kept.pop(name, b"")
+            made = make(_settings(replaced) if replaced else None)
+            if made is not None:
+                kept[name] = _encode(made)
             row = SettingsRow(
                 1,
                 before.instance,
                 before.version + 1,
                 (writer.operation, *before.writers)[:SETTINGS_WRITERS_MAX],
-                tuple(sorted({**kept, name: _encode(settings)}.items())),
+                tuple(sorted(kept.items())),
                 writer.claim,
                 replaced if writer.claim else b"",
             )

@@ -19,14 +19,16 @@ from typing import Final, Self
 import msgspec
 
 from lochan.access.policy import Action, Call
-from lochan.base.errors import Invalid, LochanError, TooLarge, Unknown
+from lochan.base.errors import BytesDiffer, Invalid, LochanError, TooLarge, Unknown
 from lochan.base.keys import file_key
 from lochan.base.limits.files import FILE_BYTES_MAX, FILE_IN_STORE_BYTES_MAX
 from lochan.base.names import RefName
 from lochan.codec.elements import encode_file
 from lochan.codec.objects import find_object_id
+from lochan.kv.store import Adds
 from lochan.model.entries import FileEntry
 from lochan.model.files import UNCONDITIONAL, FileInfo, FileProperties, WriteCondition
+from lochan.persist.staged import NO_OBJECTS
 from lochan.service.file_base import FileUseCases, actions_of_write, staged_condition
 from lochan.service.file_claims import staged_write
 from lochan.service.file_places import FilePlaces, info_of
@@ -56,14 +58,15 @@ class Uploads(FileUseCases):
         name, wanted = RefName(row.name), staged_condition(condition)
         keyed = staged_write(self._context, self._claims, call, Action.WRITE_CONTENT, row, FileInfo)
 
-        def stage(entry: FileEntry) -> FileInfo:
+        def stage(entry: FileEntry, objects: Adds) -> FileInfo:
             self._decide(call, branch, [key], *actions)
 
             def write(operation: bytes) -> FileInfo:
                 made = msgspec.structs.replace(
                     entry, modified_us=self._context.clock.now_us(), operation=operation
                 )
-                return info_of(path, self._staging.writer.put(name, key, made, wanted))
+                stored = self._staging.writer.put(name, key, made, wanted, objects=objects)
+                return info_of(path, stored)
 
             return keyed.do(write)
 
@@ -77,7 +80,7 @@ class StagedUpload:
         self,
         places: FilePlaces,
         properties: FileProperties,
-        stage: Callable[[FileEntry], FileInfo],
+        stage: Callable[[FileEntry, Adds], FileInfo],
         earlier: FileInfo | None = None,
     ) -> None:
         self._places = places
@@ -98,7 +101,7 @@ class StagedUpload:
         if self._size > (FILE_BYTES_MAX if stated is None else stated):
             self.abort()
             if stated is not None:
-                raise Invalid(f"the file has more than the {stated} bytes that were stated")
+                raise BytesDiffer(f"the file has more than the {stated} bytes that were stated")
             raise TooLarge(f"a file has at most {FILE_BYTES_MAX} bytes")
         if self._earlier is not None:
             return
@@ -122,16 +125,16 @@ class StagedUpload:
         stated = self._properties.size
         try:
             if stated is not None and stated != self._size:
-                raise Invalid(f"the file has {self._size} bytes, and {stated} were stated")
+                raise BytesDiffer(f"the file has {self._size} bytes, and {stated} were stated")
             if self._earlier is not None:
                 return self._earlier
-            entry = self._store()
+            entry, objects = self._store()
         except BaseException:
             self.abort()
             raise
         self._is_over = True
         try:
-            return self._stage(entry)
+            return self._stage(entry, objects)
         except Unknown:
             raise
         except LochanError:
@@ -157,25 +160,26 @@ class StagedUpload:
         if self._is_over:
             raise Invalid("this upload has ended; begin another one")
 
-    def _store(self) -> FileEntry:
-        """Stores the bytes; returns the entry without its time."""
+    def _store(self) -> tuple[FileEntry, Adds]:
+        """Stores a block; returns the entry without its time, and objects to store with it."""
         given, block = self._properties, self._block
+        objects = NO_OBJECTS
         if block is None:
             data = bytes(self._small)
             digest = sha256(data).digest()
             etag = md5(data, usedforsecurity=False).hexdigest()
             if given.sha256 and given.sha256.lower() != digest.hex():
-                raise Invalid("the file does not have the SHA-256 that was stated")
+                raise BytesDiffer("the file does not have the SHA-256 that was stated", "sha256")
             if given.md5 and given.md5.lower() != etag:
-                raise Invalid("the file does not have the MD5 that was stated")
-            address: str = self._places.store_small(data)
+                raise BytesDiffer("the file does not have the MD5 that was stated", "md5")
+            address, objects = self._places.build_small(data)
         else:
             wanted = (given.sha256.lower() or None, given.md5.lower() or None)
             stored = block.finish(sha256=wanted[0], md5=wanted[1])
             self._block = None
             address, etag = stored.address, stored.etag
             digest = bytes.fromhex(stored.sha256 or "")
-        return FileEntry(
+        entry = FileEntry(
             address=address,
             size=self._size,
             modified_us=0,
@@ -184,6 +188,7 @@ class StagedUpload:
             metadata=given.metadata,
             content_type=given.content_type,
         )
+        return entry, objects
 
     def _discard(self, entry: FileEntry) -> None:
         """Deletes the block of an entry that was refused; an object is left to the collector."""

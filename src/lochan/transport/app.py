@@ -28,7 +28,7 @@ class RepositoryOpener(Protocol):
 
 
 class App:
-    """The faces of a listener; the first that owns a path answers it."""
+    """The faces of a listener; the first that owns a request answers it."""
 
     def __init__(
         self, faces: Sequence[Face], own: Mapping[bytes, OwnHandler] | None = None
@@ -39,11 +39,10 @@ class App:
 
     def find(self, request: Request) -> Found:
         """Returns the face that answers a request, with the route that it chose."""
-        path = request.path
         face: Face = self._own
-        if path not in self._own_paths:
+        if request.path not in self._own_paths:
             for each in self._faces:
-                if each.owns(path):
+                if each.owns(request):
                     face = each
                     break
         try:
@@ -61,9 +60,9 @@ class OwnFace:
     def __init__(self, handlers: Mapping[bytes, OwnHandler]) -> None:
         self._handlers = handlers
 
-    def owns(self, path: bytes) -> bool:
-        """Returns whether the server itself serves something under a path."""
-        return path in self._handlers
+    def owns(self, request: Request) -> bool:
+        """Returns whether the server itself serves something under the path of a request."""
+        return request.path in self._handlers
 
     def match(self, request: Request) -> Match | Response:
         """Answers at once."""

@@ -42,6 +42,7 @@ from lochan.transport.gzip_bodies import accepts_gzip, pack
 from lochan.transport.hygiene import Framing
 from lochan.transport.lanes import QueuedWrite
 from lochan.transport.observers import Finished, RequestObservers
+from lochan.transport.pool import Pool
 from lochan.transport.read_batches import BatchedRead
 from lochan.transport.routes import Found, Handler, StreamHandler
 
@@ -73,8 +74,17 @@ class Driver:
 
     async def run_in_thread(self, owner: str, work: Callable[[], Any]) -> Any:
         """Runs a function of a streaming handler that may wait; raises what it raises."""
+        return await self._run_in(self.context.long_pool, owner, work)
+
+    async def run_brief(self, owner: str, work: Callable[[], Any]) -> Any:
+        """Runs a function of a streaming handler that only waits for the store."""
+        if self.context.inline:
+            return work()
+        return await self._run_in(self.context.brief_pool, owner, work)
+
+    async def _run_in(self, pool: Pool, owner: str, work: Callable[[], Any]) -> Any:
         done: asyncio.Future[Any] = self.context.loop.create_future()
-        self.context.long_pool.submit(work, partial(_resolve, done), owner=owner)
+        pool.submit(work, partial(_resolve, done), owner=owner)
         outcome = await done
         if isinstance(outcome, LochanError):
             raise outcome
@@ -195,8 +205,12 @@ class RequestState(RequestAdmission):
             raise Exhausted(text, public=text)
         driver.streams += 1
         self._streaming = True
-        run = partial(driver.run_in_thread, self._caller.name)
-        exchange = msgspec.structs.replace(exchange, run=run)
+        owner = self._caller.name
+        exchange = msgspec.structs.replace(
+            exchange,
+            run=partial(driver.run_in_thread, owner),
+            run_brief=partial(driver.run_brief, owner),
+        )
         self._task = self._context.loop.create_task(self._stream(handler, exchange))
         self._task.add_done_callback(self._stream_ended)
         return None
@@ -251,7 +265,7 @@ class RequestState(RequestAdmission):
         self._write = outcome
         context = self._context
         repository = self._exchange.repository
-        heavy = self._heavy = not self._brief or outcome.operations > BRIEF_OPERATIONS_MAX
+        heavy = self._heavy = self._is_heavy(outcome)
         if outcome.dry_run:
             publisher = repository.publisher(outcome.branch)
             preview = partial(publisher.preview, [outcome.proposal])
@@ -265,6 +279,16 @@ class RequestState(RequestAdmission):
         else:
             self._offer(outcome.proposal, heavy, self._settled)
         return None
+
+    def _is_heavy(self, write: PendingWrite[Response]) -> bool:
+        """Returns whether publishing or answering a write would keep the loop for too long.
+
+        A commit may be light although its handler is not brief: of staged files it is known only
+        after they were read.
+        """
+        is_brief = self._brief or write.grafts
+        is_large = len(self._request.body) > BRIEF_BODY_BYTES_MAX
+        return not is_brief or is_large or write.operations > BRIEF_OPERATIONS_MAX
 
     def _prepare(self, preparation: Preparation) -> None:
         """Step 3 for long work: a thread does what can be done outside the lane."""

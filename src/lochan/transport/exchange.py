@@ -19,6 +19,7 @@ from lochan.base.errors import Invalid
 from lochan.transport.body_streams import BodyStream, ResponseStream
 
 if TYPE_CHECKING:
+    from lochan.access.authentication import Proof
     from lochan.service.repository import Repository
 
 JSON: Final = b"application/json"
@@ -131,7 +132,18 @@ NO_HEADERS: Final = RequestHeaders(())
 class Request:
     """A request; its body is whole when a handler gets it, unless it is streamed."""
 
-    __slots__ = ("body", "headers", "id", "method", "origin", "path", "query", "stream")
+    __slots__ = (
+        "body",
+        "headers",
+        "id",
+        "kept",
+        "method",
+        "origin",
+        "path",
+        "proof",
+        "query",
+        "stream",
+    )
 
     def __init__(
         self,
@@ -152,6 +164,10 @@ class Request:
         self.origin = ""
         """The address of the client as its connection has it; `unix` for a Unix socket."""
         self.stream: BodyStream | None = None
+        self.proof: Proof | None = None
+        """What the body is checked by, if the request is signed; authentication sets it."""
+        self.kept: dict[Any, Any] = {}
+        """What a face keeps for the later requests of the same connection; a few entries."""
 
 
 ResponseHeaders = tuple[tuple[bytes, bytes], ...]
@@ -185,3 +201,5 @@ class Exchange(msgspec.Struct, frozen=True):
     caller: Principal = ANYONE
     run: RunInThread = _run_at_once
     """Runs a function that may wait, in a thread where one is needed; for handlers of streams."""
+    run_brief: RunInThread = _run_at_once
+    """Runs a function of a few calls of the store: at once where the store answers at once."""

@@ -78,12 +78,19 @@ class Hosts:
     A page of the web can make a browser believe that its own name is ours. It cannot make the
     browser send another name than that of the page, so foreign names are refused. With `by_address`
     every address is ours, for a server that listens on all addresses of its machine: the page would
-    have to come from that address, and then it is ours.
+    have to come from that address, and then it is ours. So are all names below one of `domains`.
     """
 
-    def __init__(self, names: frozenset[bytes], *, by_address: bool = False) -> None:
-        self._names = names
+    def __init__(
+        self,
+        names: frozenset[bytes],
+        *,
+        by_address: bool = False,
+        domains: frozenset[bytes] = frozenset(),
+    ) -> None:
+        self._names = names | domains
         self._by_address = by_address
+        self._below = tuple(b"." + domain for domain in domains)
 
     def check(self, value: bytes) -> None:
         """Raises unless it is one of our names, with or without a port."""
@@ -105,7 +112,10 @@ class Hosts:
             raise Refused(403, "requests of other sites are refused")
 
     def _is_ours(self, name: bytes) -> bool:
-        return name.lower() in self._names or (self._by_address and _is_address(name))
+        name = name.lower()
+        if name in self._names or (self._by_address and _is_address(name)):
+            return True
+        return bool(self._below) and name.endswith(self._below)
 
 
 def _is_address(name: bytes) -> bool:

@@ -25,7 +25,7 @@ class ListenerOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What a listener serves, where, and under which names besides those of this machine.
 
     With a path in `unix_socket`, host and port are not used. Without `allow_remote` an address that
-    other machines could reach is refused.
+    other machines could reach is refused. All names below one of `domains` are its names, too.
     """
 
     faces: Sequence[Face] = ()
@@ -34,6 +34,7 @@ class ListenerOptions(msgspec.Struct, frozen=True, kw_only=True):
     port: int = 0
     unix_socket: str = ""
     names: tuple[str, ...] = ()
+    domains: tuple[str, ...] = ()
     certificate: Certificate | None = None
     allow_remote: bool = False
 
@@ -49,7 +50,9 @@ class Listener:
         self.registry = registry
         self.app = App(options.faces, options.own)
         by_address = not options.unix_socket and is_any_address(options.host)
-        self.header_checks = HeaderChecks(Hosts(_names(options), by_address=by_address))
+        domains = frozenset(each.lower().encode() for each in options.domains)
+        hosts = Hosts(_names(options), by_address=by_address, domains=domains)
+        self.header_checks = HeaderChecks(hosts)
         self.certificate = options.certificate
         self._options = options
         self._file: UnixSocketFile | None = None

@@ -9,6 +9,7 @@ neither delay the others nor keep them out.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from queue import SimpleQueue
 from threading import Lock, Thread
@@ -28,7 +29,8 @@ class Pool:
 
     There is one permit for each job. A thread that has got a permit takes the job whose turn it is.
 
-    `done` gets what the work returned, or the LochanError that it raised.
+    `done` gets what the work returned, or the LochanError that it raised. `begin` is called when
+    there is work again.
     """
 
     def __init__(
@@ -37,12 +39,15 @@ class Pool:
         name: str,
         threads_max: int,
         queue_max: int = POOL_QUEUE_MAX,
+        begin: Callable[[], None] = lambda: None,
     ) -> None:
         self._loop = loop
         self._name = name
         self._threads_max = threads_max
         self._queue_max = queue_max
+        self._begin = begin
         self._threads: list[Thread] = []
+        self._clocks: list[int] = []
         self._permits: SimpleQueue[bool] = SimpleQueue()
         self._jobs: FairQueue[tuple[Work, Done]] = FairQueue()
         self._jobs_lock = Lock()
@@ -54,6 +59,15 @@ class Pool:
     def waiting(self) -> int:
         """How many calls wait for a thread."""
         return max(0, self.under_way - self._threads_max)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no work waits or is being done."""
+        return not self.under_way
+
+    def used_s(self) -> float:
+        """Returns the processor time that the threads have used; 0 where that is not known."""
+        return sum([time.clock_gettime(clock) for clock in self._clocks])
 
     def submit(self, work: Work, done: Done, *, owner: str = "", must: bool = False) -> None:
         """Runs the work in a thread and `done` with its result on the loop.
@@ -68,11 +82,15 @@ class Pool:
                 text = f"{self.waiting} requests wait for a thread already; try again later"
                 raise Exhausted(text, public=text)
         self.under_way += 1
+        if self.under_way == 1:
+            self._begin()
         if len(self._threads) < min(self.under_way, self._threads_max):
             number = len(self._threads) + 1
             thread = Thread(target=self._serve, name=f"lochan-{self._name}-{number}", daemon=True)
             self._threads.append(thread)
             thread.start()
+            if thread.ident is not None and hasattr(time, "pthread_getcpuclockid"):
+                self._clocks.append(time.pthread_getcpuclockid(thread.ident))
         with self._jobs_lock:
             self._jobs.add(owner, (work, done))
         self._permits.put(True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import httptools
 import msgspec
@@ -88,6 +88,7 @@ class RequestReader(asyncio.Protocol, ABC):
         "_headers",
         "_held_bytes",
         "_in_head",
+        "_kept",
         "_last",
         "_origin",
         "_owes_continue",
@@ -140,6 +141,7 @@ class RequestReader(asyncio.Protocol, ABC):
         # The request is refused, so its body is counted and not kept.
         self._drops_body = False
         self._origin = ""
+        self._kept: dict[Any, Any] = {}
         self._reading_progress: Progress | None = None
         self._owes_continue = False
         # What the client sends after the last request is ignored.
@@ -350,6 +352,7 @@ class RequestReader(asyncio.Protocol, ABC):
             request_id=framing.request_id.decode("ascii") or registry.new_request_id(),
         )
         request.origin = self._origin
+        request.kept = self._kept
         found = self._found = self._app.find(request)
         streams = False
         bytes_max = HTTP_BODY_BYTES_MAX

@@ -82,8 +82,8 @@ class Face(Protocol):
         """How callers are found out; None if everyone is served."""
         ...
 
-    def owns(self, path: bytes) -> bool:
-        """Returns whether a raw path belongs to this face."""
+    def owns(self, request: Request) -> bool:
+        """Returns whether a request belongs to this face, by its raw path and its headers."""
         ...
 
     def match(self, request: Request) -> Match | Response:

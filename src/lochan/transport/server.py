@@ -35,6 +35,7 @@ from lochan.transport.group_flush import GroupFlush
 from lochan.transport.health import Health
 from lochan.transport.lanes import Lanes
 from lochan.transport.listener import Listener, ListenerOptions
+from lochan.transport.long_share import LongShare
 from lochan.transport.observers import RequestObservers
 from lochan.transport.pool import Pool
 from lochan.transport.quotas import QuotaLimits, Quotas
@@ -105,7 +106,9 @@ class Server:
         # compute: more threads would only take the interpreter from each other.
         self.brief_pool = Pool(loop, "brief", options.brief_threads)
         self.publish_pool = Pool(loop, "publish", options.publish_threads)
-        self.long_pool = Pool(loop, "long", options.long_threads)
+        begin = self._begin_long if inline else lambda: None
+        self.long_pool = Pool(loop, "long", options.long_threads, begin=begin)
+        self.long_share = LongShare(loop, self.long_pool)
         self._pools = (self.brief_pool, self.publish_pool, self.long_pool)
         self.group_flush = GroupFlush(loop, store)
         self.chains: dict[int, int] = {}
@@ -211,7 +214,11 @@ class Server:
         await self._loop.run_in_executor(None, self._join)
         for listener in self.listeners:
             await listener.wait_closed()
+        self.long_share.stop()
         sys.setswitchinterval(self._switch_interval_s)
+
+    def _begin_long(self) -> None:
+        self.long_share.begin()
 
     def _close_listeners(self) -> None:
         for listener in self.listeners:
