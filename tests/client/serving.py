@@ -24,14 +24,19 @@ from lochan.client.methods import Group
 from lochan.faces.access.face import AccessFace
 from lochan.faces.files.face import FilesFace
 from lochan.faces.nessie.face import nessie_faces
+from lochan.faces.s3.face import S3Face
 from lochan.kernel.repository import Ports
 from lochan.persist.retry import RetryPolicy
 from lochan.service.repositories import Repositories
 from lochan.settings import Settings
 from lochan.system import SystemClock, SystemRandom, ThreadWaiting
 from lochan.transport.exchange import Request
+from lochan.transport.listener import ListenerOptions
 from lochan.transport.routes import Authentication, Match
 from lochan.transport.server import Options, Server
+
+DOMAINS = ("localhost", "s3.test")
+"""The domains of the S3 gateway."""
 
 
 class Guard:
@@ -76,14 +81,17 @@ def serving(
     recorder: Recorder | None = None,
     blocks: Path | None = None,
     imports: Sequence[str] = (),
+    gateways: list[str] | None = None,
 ) -> Iterator[str]:
     """Runs a server in a thread; yields its address.
 
     It knows its callers once access was set up, or from the beginning by a guard. The bytes of
-    files are below `blocks`, by default in a folder that is removed.
+    files are below `blocks`, by default in a folder that is removed. The address of its S3 gateway
+    is added to `gateways`, if there is such a list.
     """
     with TemporaryDirectory(prefix="lochan-blocks-") as temporary:
-        yield from _serve(store_url, repositories, guard, recorder, blocks or temporary, imports)
+        folder = blocks or temporary
+        yield from _serve(store_url, repositories, guard, recorder, folder, imports, gateways)
 
 
 def _serve(
@@ -93,6 +101,7 @@ def _serve(
     recorder: Recorder | None,
     blocks: Path | str,
     imports: Sequence[str],
+    gateways: list[str] | None,
 ) -> Iterator[str]:
     ready, urls = Event(), []
     loop = asyncio.new_event_loop()
@@ -120,8 +129,13 @@ def _serve(
                 FilesFace("default", authentication),
                 AccessFace(access.control, authentication),
             ]
-            server = Server(store, opened, faces, Options(port=0))
+            gateway = S3Face(opened, access.signed_authentication, DOMAINS)
+            listener = ListenerOptions(faces=[gateway], domains=DOMAINS)
+            listeners = [] if gateways is None else [listener]
+            server = Server(store, opened, faces, Options(port=0), listeners=listeners)
             urls.append(await server.start())
+            if gateways is not None:
+                gateways.append(server.listeners[1].address)
             ready.set()
             await stop.wait()
             await server.stop()

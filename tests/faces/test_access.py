@@ -364,10 +364,10 @@ def test_addresses_are_known_or_refused(filled, method, path, status):
 
 def test_only_paths_of_access_are_owned():
     face = AccessBench(set_up=False).face
-    assert face.owns(b"/access/v1/users")
-    assert face.owns(b"/access/v1")
+    assert face.owns(Request("GET", b"/access/v1/users"))
+    assert face.owns(Request("GET", b"/access/v1"))
     for path in (b"/access/v10", b"/access", b"/r/x/access/v1/users", b"/api/v2/trees", b"/"):
-        assert not face.owns(path)
+        assert not face.owns(Request("GET", path))
 
 
 def test_open_routes_are_those_that_need_nothing():

@@ -337,6 +337,45 @@ def test_a_repeated_upload_with_its_key_is_done_once(own):
     assert (other.status_code, other.json()["errorCode"]) == (422, "IDEMPOTENCY_KEY_REUSED")
 
 
+def test_removals_and_resets_with_a_key_are_done_once(own):
+    def send(word: str, body: object) -> None:
+        headers = {"idempotency-key": f"key of {word} {body}"}
+        address = f"/files/v1/refs/main/{word}"
+        assert own.http.post(address, json=body, headers=headers).status_code in (200, 204)
+
+    own.put("kept", b"1")
+    first = own.json("commit", {"commitMeta": {"message": "one"}, "operations": []}).json()
+    for word, body in (
+        ("delete", {"paths": ["kept"]}),
+        ("reset", {"path": "kept"}),
+        ("reset", {"prefix": "k"}),
+        ("reset", {}),
+        ("hard-reset", {"target": f"@{first['targetBranch']['hash']}", "discardStaged": True}),
+    ):
+        send(word, body)
+        own.put("kept", b"2")
+        send(word, body)
+        assert own.get("kept").content == b"2", (word, body)
+
+
+@pytest.mark.slow
+def test_files_behind_many_deleted_ones_are_listed_by_long_work(own):
+    paths = [f"gone/{number:05}" for number in range(2_100)]
+    for path in paths:
+        own.put(path, b"")
+    for start in range(0, len(paths), 1_000):
+        own.json("delete", {"paths": paths[start : start + 1_000]})
+    own.put("last", b"1")
+    address = "/files/v1/refs/main/files"
+    first = own.http.get(address).json()
+    assert (first["files"], first["hasMore"]) == ([], True)
+    second = own.http.get(address, params={"page-token": first["token"]}).json()
+    assert [one["path"] for one in second["files"]] == ["last"]
+    for _ in range(2):
+        page = own.http.get(address).json()
+        assert [one["path"] for one in page["files"]] == ["last"]
+
+
 def test_memory_does_not_depend_on_the_size_of_a_file(own):
     """The server and its client are in this process: together they hold a few pieces."""
     size = 48 * 1_024 * 1_024

@@ -95,16 +95,22 @@ class GuardedWire(Wire):
 
     def faces(self) -> Sequence[Face]:
         """Returns what is served."""
-        authentication = Authentication(self._authenticate, reads_store=False)
+        return (
+            *nessie_faces(self.repositories, "default", self.authentication()),
+            FilesFace("default", self.authentication()),
+            AccessFace(self.control(), self.authentication()),
+        )
+
+    def authentication(self) -> Authentication:
+        """Returns how callers are found out."""
+        return Authentication(self._authenticate, reads_store=False)
+
+    def control(self) -> AccessControl:
+        """Returns the use cases of access."""
         ring = KeyRing([bytes(range(32))])
         directory = Directory(self.repositories.store, self.ports)
         logins = Logins(ring, self.clock)
-        control = AccessControl(directory, self.ports, EnforcedPolicy(), ring, logins)
-        return (
-            *nessie_faces(self.repositories, "default", authentication),
-            FilesFace("default", authentication),
-            AccessFace(control, authentication),
-        )
+        return AccessControl(directory, self.ports, EnforcedPolicy(), ring, logins)
 
     def route_of(self, method: str, target: str) -> str:
         """Returns the name of the operation that serves a request, empty for none."""

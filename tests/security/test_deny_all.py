@@ -6,15 +6,18 @@ every caller without rights first, in the state in which the administrator's suc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from lochan.access.policy import Action
+from lochan.faces.lakefs.face import LakefsFace
+from lochan.transport.routes import Face
 from lochan.wire.operations import ApiOperation
 from lochan.wire.operations_access import OPERATIONS_ACCESS
 from lochan.wire.operations_files import OPERATIONS_FILES
+from lochan.wire.operations_lakefs import OPERATIONS_LAKEFS
 from lochan.wire.operations_v1 import OPERATIONS_V1
 from lochan.wire.operations_v2 import OPERATIONS_V2
 from tests.security.guarded_wire import ADMIN, GuardedWire, allow, principal
@@ -31,6 +34,8 @@ CALLERS = (
     # May see names of references and nothing else.
     principal(VIEWER, [allow("view_reference")]),
 )
+
+Send = Callable[..., Any]
 
 UNAUTHENTICATED = (None, "unknown", "")
 
@@ -56,7 +61,8 @@ class Denying(GuardedWire):
             answer = self.send_as(name, method, target, body, headers)
             if self.writes() != before:
                 self.faults.append(f"{name} wrote by {method} {target}")
-            if name == ELSEWHERE and b"default" in answer.body and answer.status == 200:
+            is_shown = b"default" in answer.body and not self._is_of_the_server(method, target)
+            if name == ELSEWHERE and is_shown and answer.status == 200:
                 self.faults.append(f"{name} was shown {answer.body!r}")
             if answer.status not in self._expected(name, method, target):
                 self.faults.append(f"{name} got {answer.status} from {method} {target}")
@@ -69,17 +75,130 @@ class Denying(GuardedWire):
         if name in UNAUTHENTICATED:
             return (401,)
         route = self.route_of(method, target)
-        if name == ELSEWHERE and route == "listRepositories":
+        if name == ELSEWHERE and route.endswith("listRepositories"):
             # Its own, of which there are none.
             return (200,)
+        if self._is_of_the_server(method, target):
+            return 200, 204
         if route == "getIdentity" or (name == VIEWER and self._needs_a_view_only(method, target)):
-            return (200,)
+            return 200, 204
         return 403, 404
+
+    def _is_of_the_server(self, method: str, target: str) -> bool:
+        """Returns whether a request is about the server itself, to which valid credentials do."""
+        operation = self._operations.get(self.route_of(method, target))
+        return operation is not None and operation.needs == "credentials"
 
     def _needs_a_view_only(self, method: str, target: str) -> bool:
         """Returns whether the right to see references is enough for a request."""
         operation = self._operations[self.route_of(method, target)]
         return operation.needs == "repository" or operation.action is Action.VIEW_REFERENCE
+
+
+class DenyingLakefs(Denying):
+    """The same on the port for files, where other faces have the paths of Nessie's."""
+
+    def faces(self) -> Sequence[Face]:
+        return [LakefsFace(self.repositories, self.control(), "default", self.authentication())]
+
+
+def record_lakefs(wire: GuardedWire) -> None:
+    """Uses every operation of the lakeFS API with success."""
+
+    def send(method: str, target: str, body: Any = NO_BODY) -> Any:
+        answer = wire.send(method, f"/api/v1{target}", body)
+        assert answer.status < 300, (method, target, answer.body)
+        return answer
+
+    made = wire.send_as(None, "POST", "/api/v1/setup_lakefs", {"username": ADMIN})
+    assert made.status < 300, made.body
+    for path in ("/user", "/config", "/config/version", "/config/storage"):
+        send("GET", path)
+    send("GET", "/config/garbage-collection")
+    send("POST", "/statistics", {"events": []})
+    _record_lakefs_users(send)
+    place = {"name": "other-one", "storage_namespace": "local://place"}
+    send("POST", "/repositories", place)
+    send("GET", "/repositories")
+    send("DELETE", "/repositories/other-one")
+    in_repository: Send = lambda method, target, *body: send(  # noqa: E731 - the same, shorter
+        method, f"/repositories/default{target}", *body
+    )
+    in_repository("GET", "")
+    _record_lakefs_settings(in_repository)
+    _record_lakefs_objects(in_repository)
+    _record_lakefs_commits(in_repository)
+    (wire.imported / "one").write_bytes(b"1")
+    paths = [
+        {"type": "common_prefix", "path": f"file://{wire.imported}/", "destination": "imported/"}
+    ]
+    started = in_repository(
+        "POST", "/branches/main/import", {"paths": paths, "commit": {"message": "m"}}
+    )
+    in_repository("GET", f"/branches/main/import?id={started.json['id']}")
+
+
+def _record_lakefs_users(send: Send) -> None:
+    send("POST", "/auth/users", {"id": "eve"})
+    send("GET", "/auth/users")
+    send("GET", "/auth/users/eve")
+    key = send("POST", "/auth/users/eve/credentials").json["access_key_id"]
+    send("GET", "/auth/users/eve/credentials")
+    send("GET", f"/auth/users/eve/credentials/{key}")
+    send("DELETE", f"/auth/users/eve/credentials/{key}")
+    send("DELETE", "/auth/users/eve")
+
+
+def _record_lakefs_settings(send: Send) -> None:
+    send("POST", "/metadata", {"metadata": {"a": "b"}})
+    send("GET", "/metadata")
+    send("DELETE", "/metadata", {"keys": ["a"]})
+    send("PUT", "/settings/branch_protection", [{"pattern": "nothing"}])
+    send("GET", "/settings/branch_protection")
+    send("PUT", "/settings/gc_rules", {"default_retention_days": 3, "branches": []})
+    send("GET", "/settings/gc_rules")
+    send("DELETE", "/settings/gc_rules")
+
+
+def _record_lakefs_objects(send: Send) -> None:
+    send("POST", "/branches/main/objects?path=a", b"short")
+    send("GET", "/refs/main/objects?path=a")
+    send("GET", "/refs/main/objects/stat?path=a")
+    send("GET", "/refs/main/objects/underlyingProperties?path=a")
+    send("GET", "/refs/main/objects/ls")
+    send("GET", "/branches/main/objects/stage_allowed?path=a")
+    send("POST", "/branches/main/objects/copy?dest_path=b", {"src_path": "a"})
+    send("PUT", "/branches/main/objects/stat/user_metadata?path=a", {"set": {"c": "d"}})
+    send("DELETE", "/branches/main/objects?path=b")
+    send("POST", "/branches/main/objects/delete", {"paths": ["b"]})
+    place = send("GET", "/branches/main/staging/backing?path=linked").json
+    link = {"staging": place, "checksum": "", "size_bytes": len(b"sent by the client itself")}
+    send("PUT", "/branches/main/staging/backing?path=linked", link)
+    send("GET", "/branches/main/diff")
+
+
+def _record_lakefs_commits(send: Send) -> None:
+    made = send("POST", "/branches/main/commits", {"message": "one"}).json["id"]
+    send("GET", f"/commits/{made}")
+    send("GET", "/refs/main/commits")
+    send("POST", "/branches", {"name": "side", "source": "main"})
+    send("GET", "/branches")
+    send("GET", "/branches/side")
+    send("POST", "/branches/side/objects?path=s", b"side")
+    send("PUT", "/branches/side", {"type": "reset"})
+    send("POST", "/branches/side/objects?path=s", b"side")
+    other = send("POST", "/branches/side/commits", {"message": "two"}).json["id"]
+    send("GET", "/refs/main/diff/side")
+    send("GET", "/refs/side/merge/main")
+    send("POST", "/branches/main/cherry-pick", {"ref": other})
+    send("POST", "/branches/main/revert", {"ref": "main", "parent_number": 0})
+    send("POST", "/refs/side/merge/main", {})
+    send("PUT", f"/branches/side/hard_reset?ref={made}")
+    send("POST", "/tags", {"id": "v1", "ref": "main"})
+    send("GET", "/tags")
+    send("GET", "/tags/v1")
+    send("DELETE", "/tags/v1")
+    send("DELETE", "/branches/side")
 
 
 def record_access(wire: GuardedWire) -> None:
@@ -156,6 +275,11 @@ def record_files(wire: GuardedWire) -> None:
     send("POST", "/hard-reset", {"target": f"main@{wire.head()}~1"})
 
 
+# An import that has an id is complete, so no request to cancel it succeeds.
+NEVER_DONE = "lakefs.importCancel"
+LAKEFS = tuple(
+    each for each in OPERATIONS_LAKEFS if each.needs != "nothing" and each.id != NEVER_DONE
+)
 NEEDS_RIGHTS = tuple(each for each in OPERATIONS_ACCESS if each.needs != "nothing")
 
 
@@ -178,8 +302,16 @@ def test_without_the_right_every_operation_is_refused_and_nothing_is_written(
     assert wire.tried == {each.id for each in operations}, "a route is not tried"
 
 
+def test_without_the_right_every_operation_of_lakefs_is_refused_and_nothing_is_written() -> None:
+    wire = DenyingLakefs({each.id: each for each in OPERATIONS_LAKEFS})
+    record_lakefs(wire)
+    assert not wire.faults, "\n".join(wire.faults)
+    assert wire.tried == {each.id for each in LAKEFS}, "a route is not tried"
+
+
 @pytest.mark.parametrize(
-    "operations", [OPERATIONS_V2, OPERATIONS_V1, OPERATIONS_ACCESS, OPERATIONS_FILES]
+    "operations",
+    [OPERATIONS_V2, OPERATIONS_V1, OPERATIONS_ACCESS, OPERATIONS_FILES, OPERATIONS_LAKEFS],
 )
 def test_every_operation_declares_what_it_needs(operations: tuple[ApiOperation, ...]) -> None:
     undeclared = [each.id for each in operations if each.needs == "action" and not each.action]

@@ -121,3 +121,26 @@ def test_what_a_client_writes_is_read_back():
         Unchanged(key=("d", "e")),
     ]
     assert read_commit(encode(commit_to_send(meta, operations))) == (meta, operations)
+
+
+@pytest.mark.parametrize("unknown", [False, True])
+def test_a_long_body_is_read_as_a_short_one(unknown):
+    """It is decoded in pieces."""
+    few = [
+        put(TABLE, expectedContent=TABLE),
+        {"type": "DELETE", "key": {"elements": ["c", "d"]}},
+        {"type": "UNCHANGED", "key": {"elements": ["e,[]{}"]}},
+        {"type": "RECORD_JOB", "key": {"elements": ["a"]}, "job": "j", "facts": {"k": '"]'}},
+    ]
+    if unknown:
+        few.append(put({"type": "WONDER", "deep": [{"x": "]"}]}))
+    meta, operations = read_commit(body({"author": "Ada"}, *few))
+    assert read_commit(body({"author": "Ada"}, *few * 1_000)) == (meta, operations * 1_000)
+
+
+def test_an_error_in_a_long_body_names_its_place():
+    raw = body({}, *[put(TABLE)] * 5_000, put({"type": "ICEBERG_TABLE"}))
+    with pytest.raises(Invalid, match=r"operations\[5000\].content: .*metadataLocation"):
+        read_commit(raw)
+    with pytest.raises(Invalid, match="not JSON"):
+        read_commit(raw[:-3])

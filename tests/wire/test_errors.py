@@ -23,6 +23,7 @@ from tests.wire.harness import EMPTY, Wire, put
 EXPECTED = {
     "AlreadyExists": (409, "REFERENCE_ALREADY_EXISTS"),
     "AuditFailed": (400, "BAD_REQUEST"),
+    "BytesDiffer": (400, "BAD_REQUEST"),
     "Bug": (500, "UNKNOWN"),
     "ConditionFailed": (412, "CONDITION_FAILED"),
     "Conflict": (409, "REFERENCE_CONFLICT"),
@@ -49,6 +50,7 @@ EXPECTED = {
     "PathNotFound": (404, "PATH_NOT_FOUND"),
     "RangeNotSatisfiable": (416, "RANGE_NOT_SATISFIABLE"),
     "ReferenceNotFound": (404, "REFERENCE_NOT_FOUND"),
+    "Refusal": (400, "BAD_REQUEST"),
     "RequirementFailed": (409, "REFERENCE_CONFLICT"),
     "StagedWork": (409, "STAGED_WORK"),
     "StoreClosed": (503, "SERVICE_UNAVAILABLE"),
@@ -57,6 +59,7 @@ EXPECTED = {
     "TooLarge": (400, "BAD_REQUEST"),
     "Unavailable": (503, "SERVICE_UNAVAILABLE"),
     "Unknown": (504, "OUTCOME_UNKNOWN"),
+    "UploadNotFound": (404, "NOT_FOUND"),
 }
 
 

@@ -28,6 +28,19 @@ def read_call(exchange: Exchange) -> Call:
     )
 
 
+def server_call(exchange: Exchange) -> Call:
+    """Returns the caller of a request that is about no repository, or about all."""
+    caller, request = exchange.caller, exchange.request
+    return Call(
+        principal=caller.name,
+        roles=caller.roles,
+        trace=request.id,
+        rights=caller.rights,
+        credential=caller.credential,
+        origin=request.origin,
+    )
+
+
 def write_call(exchange: Exchange, more: Sequence[bytes] = ()) -> Call:
     """Returns the caller of a write; with an idempotency key also the request's digest.
 

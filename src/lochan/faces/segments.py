@@ -131,8 +131,11 @@ class SegmentFace(ABC):
     def __init__(self) -> None:
         self._below = self.prefix + b"/"
 
-    def owns(self, path: bytes) -> bool:
-        """Returns whether a raw path belongs to this face."""
+    def owns(self, request: Request) -> bool:
+        """Returns whether a request belongs to this face, by its raw path."""
+        return self._is_below(request.path)
+
+    def _is_below(self, path: bytes) -> bool:
         return path.startswith(self._below) or path == self.prefix
 
     def match(self, request: Request) -> Match | Response:
@@ -191,13 +194,14 @@ class RepositoryFace(SegmentFace):
         self._default_repository = default_repository
         self.authentication = authentication
 
-    def owns(self, path: bytes) -> bool:
-        """Returns whether a raw path belongs to this face."""
+    def owns(self, request: Request) -> bool:
+        """Returns whether a request belongs to this face, by its raw path."""
+        path = request.path
         if path.startswith(self._below):
             return True
         if path.startswith(REPOSITORIES):
             path = path[path.find(b"/", len(REPOSITORIES)) :]
-        return super().owns(path)
+        return self._is_below(path)
 
     def locate(self, path: bytes) -> tuple[str, bytes]:
         """Returns the repository that a raw path names, and the path without it."""

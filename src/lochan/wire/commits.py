@@ -74,9 +74,17 @@ class RecordJobJson(msgspec.Struct, frozen=True, tag="RECORD_JOB", tag_field="ty
     facts: dict[str, str] = {}
 
 
+_OperationFast = _PutFast | DeleteJson | UnchangedJson | RecordJobJson
+
+
 class _CommitFast(msgspec.Struct, frozen=True, rename="camel"):
     commit_meta: CommitMetaIn
-    operations: list[_PutFast | DeleteJson | UnchangedJson | RecordJobJson]
+    operations: list[_OperationFast]
+
+
+class _CommitInPieces(msgspec.Struct, frozen=True, rename="camel"):
+    commit_meta: CommitMetaIn
+    operations: list[msgspec.Raw]
 
 
 class CommitBody(msgspec.Struct, frozen=True, rename="camel"):
@@ -128,14 +136,21 @@ class LogV1(PageJson, frozen=True, rename="camel"):
     log_entries: list[LogEntryV1]
 
 
+# A longer body is decoded in pieces: one call keeps the interpreter until it returns, which is 8 ms
+# for 2 MB; to find the pieces takes a quarter of that.
+_BODY_AT_ONCE_MAX: Final = 262_144
+_OPERATIONS_AT_ONCE: Final = 500
+
 _read_fast: Final = msgspec.json.Decoder(_CommitFast).decode
+_read_in_pieces: Final = msgspec.json.Decoder(_CommitInPieces).decode
+_read_operations: Final = msgspec.json.Decoder(list[_OperationFast]).decode
 _read_slow: Final = msgspec.json.Decoder(CommitBody).decode
 
 
 def read_commit(body: bytes) -> tuple[CommitMeta, list[Operation]]:
     """Decodes the request for a commit; Invalid names what is wrong with it."""
     try:
-        request = _read_fast(body)
+        request = _read_fast(body) if len(body) <= _BODY_AT_ONCE_MAX else _read_long(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _read_carefully(body)
     operations = [
@@ -145,6 +160,16 @@ def read_commit(body: bytes) -> tuple[CommitMeta, list[Operation]]:
         for each in request.operations
     ]
     return meta_from_client(request.commit_meta), operations
+
+
+def _read_long(body: bytes) -> _CommitFast:
+    """Decodes a long body as one call would, but lets other threads run in between."""
+    found = _read_in_pieces(body)
+    raw, operations = found.operations, []
+    for start in range(0, len(raw), _OPERATIONS_AT_ONCE):
+        piece = raw[start : start + _OPERATIONS_AT_ONCE]
+        operations += _read_operations(b"[%b]" % b",".join(piece))
+    return _CommitFast(found.commit_meta, operations)
 
 
 def _read_carefully(body: bytes) -> tuple[CommitMeta, list[Operation]]:

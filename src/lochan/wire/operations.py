@@ -185,7 +185,7 @@ PARAMETERS: Final = _parameters(
         "Paths that share the text up to this one, after the prefix, are shown as one entry.",
         _TEXT,
     ),
-    Parameter("after", "query", "Only paths after this one.", _TEXT),
+    Parameter("after", "query", "Only paths and common prefixes after this path.", _TEXT),
     Parameter("since-base", "query", "Compares with the common ancestor of both sides.", _FLAG),
     Parameter("file-paths", "query", "A path; repeat for several.", _TEXTS),
     Parameter("file-prefixes", "query", "A prefix of paths; repeat for several.", _TEXTS),

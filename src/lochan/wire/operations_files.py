@@ -153,7 +153,7 @@ _OF_WRITES: Final = (
         f"{_REF}/delete",
         "Removes files from a branch; that one does not exist is no error.",
         None,
-        ("file-branch",),
+        ("file-branch", _KEY),
         PathsIn,
     ),
     _writes(
@@ -201,7 +201,7 @@ _OF_BRANCHES: Final = (
         f"{_REF}/reset",
         "Drops staged changes of a branch: one path, a prefix, or all.",
         None,
-        ("file-branch",),
+        ("file-branch", _KEY),
         ResetIn,
     ),
     ApiOperation(

@@ -8,8 +8,8 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from lochan.access.policy import Call
 from lochan.faces.answers import NO_CONTENT, answer
+from lochan.faces.calls import server_call
 from lochan.faces.params import Handlers, limit_of, token_of
 from lochan.model.access import AccessPolicy, SubjectKind
 from lochan.model.results import Page
@@ -77,17 +77,10 @@ _NOT_DIRECT: Final = (
 _Item = TypeVar("_Item")
 
 
-def call_of(exchange: Exchange) -> Call:
-    """Returns the caller of a request that names no repository."""
-    caller, request = exchange.caller, exchange.request
-    return Call(
-        principal=caller.name,
-        roles=caller.roles,
-        trace=request.id,
-        rights=caller.rights,
-        credential=caller.credential,
-        origin=request.origin,
-    )
+def is_direct(exchange: Exchange) -> bool:
+    """Returns whether a request comes from a program itself, not from a browser or a proxy."""
+    headers = exchange.request.headers
+    return all(headers.get(name) is None for name in _NOT_DIRECT)
 
 
 def secret_answer(value: Any) -> Response:
@@ -160,32 +153,31 @@ class AccessHandlers:
 
     def status(self, exchange: Exchange) -> Response:
         """Returns whether requests need credentials."""
-        return answer(status_out(self._access.status(call_of(exchange))))
+        return answer(status_out(self._access.status(server_call(exchange))))
 
     def set_up(self, exchange: Exchange) -> Response:
         """Creates the first user; refused to browsers and through proxies."""
-        headers = exchange.request.headers
-        is_direct = all(headers.get(name) is None for name in _NOT_DIRECT)
+        direct = is_direct(exchange)
         # What is refused is not read.
-        body: SetupIn = _read_setup((exchange.request.body if is_direct else b"") or _EMPTY)
-        made = self._access.set_up(call_of(exchange), body.user, body.token, is_direct=is_direct)
+        body: SetupIn = _read_setup((exchange.request.body if direct else b"") or _EMPTY)
+        made = self._access.set_up(server_call(exchange), body.user, body.token, is_direct=direct)
         return secret_answer(new_token_out(made))
 
     def login(self, exchange: Exchange) -> Response:
         """Exchanges an access key for a short-lived token."""
         body: LoginIn = _read_login(exchange.request.body)
-        made = self._access.login(call_of(exchange), body.access_key_id, body.secret)
+        made = self._access.login(server_call(exchange), body.access_key_id, body.secret)
         return secret_answer(login_out(made))
 
     def whoami(self, exchange: Exchange) -> Response:
         """Returns who the caller is."""
-        return answer(identity_out(self._access.whoami(call_of(exchange))))
+        return answer(identity_out(self._access.whoami(server_call(exchange))))
 
     def explain(self, exchange: Exchange) -> Response:
         """Returns which rule decides."""
         body: ExplainIn = _read_question(exchange.request.body)
         explanation = self._access.explain(
-            call_of(exchange),
+            server_call(exchange),
             body.user,
             body.action,
             body.repository,
@@ -197,37 +189,39 @@ class AccessHandlers:
 
     def rotate_key(self, exchange: Exchange) -> Response:
         """Seals all secrets again."""
-        return answer(RotatedJson(self._access.rotate_key(call_of(exchange))))
+        return answer(RotatedJson(self._access.rotate_key(server_call(exchange))))
 
     def list_users(self, exchange: Exchange) -> Response:
         """Lists users."""
-        page = self._access.list_users(call_of(exchange), limit_of(exchange), token_of(exchange))
+        page = self._access.list_users(
+            server_call(exchange), limit_of(exchange), token_of(exchange)
+        )
         return page_answer(page, UserList, user_out)
 
     def create_user(self, exchange: Exchange) -> Response:
         """Creates a user."""
         body: NewUserIn = _read_user(exchange.request.body)
-        made = self._access.create_user(call_of(exchange), body.id, body.description)
+        made = self._access.create_user(server_call(exchange), body.id, body.description)
         return answer(user_out(made))
 
     def get_user(self, exchange: Exchange) -> Response:
         """Reads a user."""
-        return answer(user_out(self._access.get_user(call_of(exchange), exchange.params["id"])))
+        return answer(user_out(self._access.get_user(server_call(exchange), exchange.params["id"])))
 
     def delete_user(self, exchange: Exchange) -> Response:
         """Deletes a user."""
-        self._access.delete_user(call_of(exchange), exchange.params["id"])
+        self._access.delete_user(server_call(exchange), exchange.params["id"])
         return NO_CONTENT
 
     def groups_of(self, exchange: Exchange) -> Response:
         """Lists the groups of a user."""
-        found = self._access.groups_of(call_of(exchange), exchange.params["id"])
+        found = self._access.groups_of(server_call(exchange), exchange.params["id"])
         return answer(GroupNames(tuple(found)))
 
     def list_tokens(self, exchange: Exchange) -> Response:
         """Lists the tokens of a user."""
         page = self._access.list_tokens(
-            call_of(exchange), exchange.params["id"], limit_of(exchange), token_of(exchange)
+            server_call(exchange), exchange.params["id"], limit_of(exchange), token_of(exchange)
         )
         return page_answer(page, TokenList, token_out)
 
@@ -235,7 +229,7 @@ class AccessHandlers:
         """Creates a token of a user."""
         body: NewTokenIn = _read_token(exchange.request.body or _EMPTY)
         made = self._access.create_token(
-            call_of(exchange),
+            server_call(exchange),
             exchange.params["id"],
             body.description,
             body.scopes,
@@ -245,13 +239,13 @@ class AccessHandlers:
 
     def delete_token(self, exchange: Exchange) -> Response:
         """Deletes a token."""
-        self._access.delete_token(call_of(exchange), exchange.params["id"])
+        self._access.delete_token(server_call(exchange), exchange.params["id"])
         return NO_CONTENT
 
     def list_access_keys(self, exchange: Exchange) -> Response:
         """Lists the access keys of a user."""
         page = self._access.list_access_keys(
-            call_of(exchange), exchange.params["id"], limit_of(exchange), token_of(exchange)
+            server_call(exchange), exchange.params["id"], limit_of(exchange), token_of(exchange)
         )
         return page_answer(page, AccessKeyList, access_key_out)
 
@@ -259,88 +253,96 @@ class AccessHandlers:
         """Creates an access key of a user."""
         body: NewAccessKeyIn = _read_access_key(exchange.request.body or _EMPTY)
         made = self._access.create_access_key(
-            call_of(exchange), exchange.params["id"], body.description
+            server_call(exchange), exchange.params["id"], body.description
         )
         return secret_answer(new_access_key_out(made))
 
     def delete_access_key(self, exchange: Exchange) -> Response:
         """Deletes an access key."""
-        self._access.delete_access_key(call_of(exchange), exchange.params["id"])
+        self._access.delete_access_key(server_call(exchange), exchange.params["id"])
         return NO_CONTENT
 
     def list_groups(self, exchange: Exchange) -> Response:
         """Lists groups."""
-        page = self._access.list_groups(call_of(exchange), limit_of(exchange), token_of(exchange))
+        page = self._access.list_groups(
+            server_call(exchange), limit_of(exchange), token_of(exchange)
+        )
         return page_answer(page, GroupList, group_out)
 
     def create_group(self, exchange: Exchange) -> Response:
         """Creates a group."""
         body: NewGroupIn = _read_group(exchange.request.body)
-        made = self._access.create_group(call_of(exchange), body.id, body.description)
+        made = self._access.create_group(server_call(exchange), body.id, body.description)
         return answer(group_out(made))
 
     def get_group(self, exchange: Exchange) -> Response:
         """Reads a group."""
-        return answer(group_out(self._access.get_group(call_of(exchange), exchange.params["id"])))
+        return answer(
+            group_out(self._access.get_group(server_call(exchange), exchange.params["id"]))
+        )
 
     def delete_group(self, exchange: Exchange) -> Response:
         """Deletes a group."""
-        self._access.delete_group(call_of(exchange), exchange.params["id"])
+        self._access.delete_group(server_call(exchange), exchange.params["id"])
         return NO_CONTENT
 
     def list_members(self, exchange: Exchange) -> Response:
         """Lists the users of a group."""
         page = self._access.list_members(
-            call_of(exchange), exchange.params["id"], limit_of(exchange), token_of(exchange)
+            server_call(exchange), exchange.params["id"], limit_of(exchange), token_of(exchange)
         )
         return page_answer(page, MemberList, user_out)
 
     def add_member(self, exchange: Exchange) -> Response:
         """Makes a user a member of a group."""
         params = exchange.params
-        self._access.add_member(call_of(exchange), params["user"], params["id"])
+        self._access.add_member(server_call(exchange), params["user"], params["id"])
         return NO_CONTENT
 
     def remove_member(self, exchange: Exchange) -> Response:
         """Removes a user from a group."""
         params = exchange.params
-        self._access.remove_member(call_of(exchange), params["user"], params["id"])
+        self._access.remove_member(server_call(exchange), params["user"], params["id"])
         return NO_CONTENT
 
     def list_policies(self, exchange: Exchange) -> Response:
         """Lists policies."""
-        page = self._access.list_policies(call_of(exchange), limit_of(exchange), token_of(exchange))
+        page = self._access.list_policies(
+            server_call(exchange), limit_of(exchange), token_of(exchange)
+        )
         return page_answer(page, PolicyList, policy_out)
 
     def get_policy(self, exchange: Exchange) -> Response:
         """Reads a policy."""
-        return answer(policy_out(self._access.get_policy(call_of(exchange), exchange.params["id"])))
+        return answer(
+            policy_out(self._access.get_policy(server_call(exchange), exchange.params["id"]))
+        )
 
     def put_policy(self, exchange: Exchange) -> Response:
         """Creates a policy, or replaces its statements."""
         body: PolicyIn = _read_policy(exchange.request.body)
         policy = AccessPolicy(exchange.params["id"], body.statements, body.description)
-        made = self._access.put_policy(call_of(exchange), policy, body.expected_version)
+        made = self._access.put_policy(server_call(exchange), policy, body.expected_version)
         return answer(policy_out(made))
 
     def delete_policy(self, exchange: Exchange) -> Response:
         """Deletes a policy."""
-        self._access.delete_policy(call_of(exchange), exchange.params["id"])
+        self._access.delete_policy(server_call(exchange), exchange.params["id"])
         return NO_CONTENT
 
     def attached(self, kind: SubjectKind, exchange: Exchange) -> Response:
         """Lists the policies of a user or a group."""
-        found = self._access.attached_to(call_of(exchange), kind, exchange.params["id"])
+        found = self._access.attached_to(server_call(exchange), kind, exchange.params["id"])
         return answer(AttachedPolicies(tuple(policy_out(each) for each in found)))
 
     def attach(self, kind: SubjectKind, exchange: Exchange) -> Response:
         """Makes a policy apply to a user or a group."""
         params = exchange.params
-        self._access.attach(call_of(exchange), kind, params["id"], params["policy"])
+        self._access.attach(server_call(exchange), kind, params["id"], params["policy"])
         return NO_CONTENT
 
     def detach(self, kind: SubjectKind, exchange: Exchange) -> Response:
         """Makes a policy no longer apply to a user or a group."""
         params = exchange.params
-        self._access.detach(call_of(exchange), kind, params["id"], params["policy"])
+        self._access.detach(server_call(exchange), kind, params["id"], params["policy"])
         return NO_CONTENT

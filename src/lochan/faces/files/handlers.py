@@ -208,6 +208,11 @@ def names_few_paths(exchange: Exchange) -> bool:
     return len(body) <= _BRIEF_PATHS_BYTES_MAX or body.count(b'","') < BRIEF_OPERATIONS_MAX
 
 
+def passes_few_files(exchange: Exchange) -> bool:
+    """Returns whether a listing passes few deleted files, as far as the server knows."""
+    return exchange.repository.lists_briefly(exchange.params["ref"])
+
+
 def is_short_page(exchange: Exchange) -> bool:
     """Returns whether a listing has a bounded page."""
     limit = limit_of(exchange)
@@ -236,7 +241,7 @@ HANDLERS: Final[Handlers] = {
     "updateFile": (update, True),
     "reserveAddress": (reserve, False),
     "linkAddress": (link, False),
-    "listFiles": (list_files, True),
+    "listFiles": (list_files, passes_few_files),
     "listUncommittedFiles": (list_uncommitted, True),
     "diffFiles": (diff, is_short_page),
     "getFileLog": (log, False),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from lochan.access.policy import Call
@@ -9,7 +10,7 @@ from lochan.base.errors import Invalid
 from lochan.faces.calls import write_call
 from lochan.model.files import FileMetadata, WriteCondition
 from lochan.model.specs import ReferenceSpec, parse_name, parse_path
-from lochan.transport.exchange import Exchange
+from lochan.transport.exchange import Exchange, RequestHeaders
 from lochan.wire.file_headers import (
     CONTENT_TYPE,
     IF_MATCH,
@@ -66,7 +67,11 @@ def text_of(exchange: Exchange, name: str) -> str:
 
 def condition_of(exchange: Exchange) -> WriteCondition:
     """Returns what a writer demands, from the headers."""
-    return read_condition(exchange.request.headers.all)
+    return exchange.request.headers.derive(_read_condition)
+
+
+def _read_condition(headers: RequestHeaders) -> WriteCondition:
+    return read_condition(headers.all)
 
 
 def condition_in(condition: ConditionIn) -> WriteCondition:
@@ -85,8 +90,10 @@ def metadata_in(metadata: dict[str, str] | None) -> FileMetadata | None:
 
 def upload_call(exchange: Exchange) -> Call:
     """Returns the caller of a write whose headers are part of it."""
-    headers = exchange.request.headers
-    stated = [
+    return write_call(exchange, exchange.request.headers.derive(_read_stated))
+
+
+def _read_stated(headers: RequestHeaders) -> Sequence[bytes]:
+    return [
         f"{name}:{value}".encode("latin-1") for name in _OF_UPLOADS for value in headers.all(name)
     ]
-    return write_call(exchange, stated)

@@ -32,9 +32,9 @@ class MetricsFace:
         self._policy = policy
         self._match = Match(Route("getMetrics", self.get), {})
 
-    def owns(self, path: bytes) -> bool:
-        """Returns whether a path is the one of metrics."""
-        return path == PATH
+    def owns(self, request: Request) -> bool:
+        """Returns whether the path of a request is the one of metrics."""
+        return request.path == PATH
 
     def match(self, request: Request) -> Match | Response:
         """Returns the only route, or refuses the method."""
