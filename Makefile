@@ -72,8 +72,8 @@ docs: setup ## Check that every test, ADR and link named in the docs exists
 	$(BIN)/python -m pytest tests/docs
 
 # Not part of `make test`: it needs Java, Maven and a network.
-test-compat: setup ## Run Nessie's published tests and pynessie against a fresh server
-	$(BIN)/python -m pytest tests/compat/published.py
+test-compat: setup ## Run the published tests of Nessie's and lakeFS's clients against a fresh server
+	$(BIN)/python -m pytest tests/compat/published.py tests/compat/lakefs_published.py
 
 # FUZZ_SEED=… sends other requests than the run before.
 test-fuzz: setup ## Send thousands of requests made from openapi.yaml, about two minutes
@@ -125,6 +125,6 @@ lock: setup ## Lock requirements again (make lock LOCKFLAGS=--upgrade for newer 
 	cd requirements && cp dev.txt spark43.txt && $(PIP_COMPILE) --output-file spark43.txt spark43.in
 
 clean: ## Remove everything that the commands have created
-	rm -rf $(VENV) .venv-compat $(SPARK43) .lochan build dist .mypy_cache .ruff_cache \
+	rm -rf $(VENV) .venv-compat .venv-lakefs $(SPARK43) .lochan build dist .mypy_cache .ruff_cache \
 	  .pytest_cache .hypothesis .import_linter_cache .coverage .coverage.*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -27,6 +27,8 @@ GROUPS = {
 _COMMANDS = {
     "access": "benchmarks.access",
     "against": "benchmarks.against",
+    "files-http": "benchmarks.http_files.command",
+    "files": "benchmarks.files.command",
     "http": "benchmarks.http_load.command",
     "memory": "benchmarks.memory",
     "neighbours": "benchmarks.neighbours.command",
@@ -55,11 +57,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "  python -m benchmarks --quick --keys 1000      a look in a few seconds\n"
         "\nover HTTP, each with a --help of its own:\n"
         "  python -m benchmarks http rows                one server alone\n"
+        "  python -m benchmarks files-http               files, in the rows of lakeFS\n"
         "  python -m benchmarks peers                    side by side with the real Nessie\n"
         "  python -m benchmarks against --old CHECKOUT   two versions in alternation\n"
         "  python -m benchmarks memory                   one repository against 200\n"
         "  python -m benchmarks streams                  large bodies, slow clients, events\n"
         "  python -m benchmarks neighbours               a quiet caller beside a noisy one\n"
+        "  python -m benchmarks files                    very many staged files, logs of paths\n"
         "\nof decisions by policies:\n"
         "  python -m benchmarks access                   what they add to a commit and a read\n"
         "\non Spark:\n"

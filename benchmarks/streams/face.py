@@ -48,8 +48,8 @@ class FileFace:
             (b"publish", "POST"): Route("publish", self.publish),
         }
 
-    def owns(self, path: bytes) -> bool:
-        word = path.split(b"/", 2)[1]
+    def owns(self, request: Request) -> bool:
+        word = request.path.split(b"/", 2)[1]
         return any(word == each for each, _ in self._routes)
 
     def match(self, request: Request) -> Match | Response:

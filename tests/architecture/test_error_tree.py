@@ -45,6 +45,9 @@ KINDS = [
     ("NothingToCommit", "nothing_to_commit"),
     ("StagedWork", "staged_work"),
     ("RangeNotSatisfiable", "range_not_satisfiable"),
+    ("BytesDiffer", "bytes_differ"),
+    ("UploadNotFound", "upload_not_found"),
+    ("Refusal", "refusal"),
 ]
 
 

@@ -16,8 +16,8 @@ from tests.service.bench import Bench, use_cases
 
 SERVICE = ROOT / "src/lochan/service"
 
-# Opening is done by the server itself, before a request is known; nothing of it is returned.
-OPENING = {"open", "look_into"}
+# Opening and closing is done by the server itself, without a request; nothing of it is returned.
+OPENING = {"open", "look_into", "drop_deleted"}
 
 METHODS: dict[str, Callable[..., Any]] = {
     **use_cases(Bench().repository),
