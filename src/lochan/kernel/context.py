@@ -8,15 +8,17 @@ import msgspec
 
 from lochan.base.errors import Unknown
 from lochan.base.ids import InstanceId
+from lochan.base.limits.storage import KEY_PACK_COMMITS
 from lochan.base.ports import Clock, Random, Waiting
 from lochan.codec.rows import Description
 from lochan.index.boundary import BoundaryRule
 from lochan.index.source import CachedNodes
-from lochan.kernel.key_log import KeyLines
+from lochan.kernel.key_packs import KeyLines, KeyPacks
 from lochan.kernel.moves import MoveLog
 from lochan.kernel.views import Views
 from lochan.kv.store import Store
 from lochan.persist.cache import BoundedCache, Caches
+from lochan.persist.key_packs import KeyPackRows
 from lochan.persist.objects import Objects
 from lochan.persist.references import References
 from lochan.persist.retry import Retry, RetryPolicy
@@ -24,10 +26,11 @@ from lochan.persist.staged import StagedRecords
 
 
 class Tuning(msgspec.Struct, frozen=True):
-    """What all repositories of a server have in common: their memory, and how they try again."""
+    """What all repositories of a server have in common: memory, retries, sizes of key packs."""
 
     caches: Caches = msgspec.field(default_factory=Caches)
     retry_policy: RetryPolicy = RetryPolicy()
+    key_pack_commits: int = KEY_PACK_COMMITS
 
 
 class RepositoryContext:
@@ -58,7 +61,11 @@ class RepositoryContext:
         self.staged = StagedRecords(store, instance)
         self.moves = MoveLog(store, instance)
         self.views = Views(self.objects, tuning.caches)
-        self.key_lines = KeyLines(self.objects, tuning.caches)
+        self.key_lines = KeyLines(self.objects, self.views, tuning.caches)
+        self.key_pack_rows = KeyPackRows(store, instance, clock)
+        self.key_packs = KeyPacks(
+            self.key_lines, self.key_pack_rows, tuning.caches, tuning.key_pack_commits
+        )
         self.values: BoundedCache[bytes] = tuning.caches.values.cache(len)
         self.nodes = CachedNodes(self.objects, tuning.caches)
         self.rule = BoundaryRule(description.boundary_seed)

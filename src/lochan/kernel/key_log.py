@@ -1,8 +1,11 @@
-"""Which commits of a line changed some keys: exact, without a filter (ADR-0008).
+"""Which commits of a line changed some keys: exact (ADR-0008, ADR-0047).
 
 A commit lists its own keys, unless they are too many; then the difference to its parent, restricted
 to the keys that are searched for, shows whether it changed one of them. Listed keys are only
 candidates: a commit may have put a key again as it was.
+
+The listed keys of most commits are in packs, one row for 512 commits. A pack names candidates too;
+each is read, and its own list and state decide.
 """
 
 from __future__ import annotations
@@ -10,26 +13,22 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
+from lochan.base.checks import check_stored
 from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.codec.elements import same_state
+from lochan.codec.key_packs import KeyPack
 from lochan.index.difference import Difference
 from lochan.index.layers import diff, find_many
 from lochan.index.source import NodeSource
 from lochan.kernel.views import CommitView
-from lochan.persist.cache import BoundedCache, Caches
-from lochan.persist.objects import Objects
 
 if TYPE_CHECKING:
-    # It has the lines of this module.
+    # It has the packs that are searched here.
     from lochan.kernel.context import RepositoryContext
-
-# Measured: what a commit takes beside its keys, and each key beside its bytes.
-_LINE_BYTES: Final = 200
-_OWN_KEY_BYTES: Final = 56
 
 
 class SearchedKeys(msgspec.Struct, frozen=True):
@@ -41,100 +40,144 @@ class SearchedKeys(msgspec.Struct, frozen=True):
 
     def candidates(self, own: Sequence[bytes]) -> list[bytes]:
         """Returns those of the ascending own keys of a commit that are searched for."""
-        found = []
-        count = len(own)
-        for key in self.keys:
-            at = bisect_left(own, key)
-            if at < count and own[at] == key:
-                found.append(key)
-        for start, end in self.ranges:
-            for key in islice(own, bisect_left(own, start), None):
-                if end is not None and key >= end:
-                    break
-                found.append(key)
         covers = self.covers
-        return found if covers is None else [key for key in found if covers(key)]
+        return [
+            own[at]
+            for first, end in self._found(own)
+            for at in range(first, end)
+            if covers is None or covers(own[at])
+        ]
+
+    def places(self, pack: KeyPack) -> list[int]:
+        """Returns the places of the commits of a pack that may have changed a key, in order."""
+        keys, covers = pack.keys, self.covers
+        found = set(pack.unlisted)
+        for first, end in self._found(keys):
+            if covers is None:
+                found.update(pack.places_of(first, end))
+                continue
+            for at in range(first, end):
+                if covers(keys[at]):
+                    found.update(pack.places_of(at, at + 1))
+        return sorted(found)
 
     def spans(self) -> list[tuple[bytes, bytes | None]]:
         """Returns everything as ranges."""
         return [*((key, key + b"\0") for key in self.keys), *self.ranges]
 
+    def _found(self, keys: Sequence[bytes]) -> Iterator[tuple[int, int]]:
+        """Yields the numbers [first, end) of those of some ascending keys that are searched for."""
+        count = len(keys)
+        for key in self.keys:
+            at = bisect_left(keys, key)
+            if at < count and keys[at] == key:
+                yield at, at + 1
+        for start, end in self.ranges:
+            yield bisect_left(keys, start), count if end is None else bisect_left(keys, end)
 
-class OwnKeys(msgspec.Struct, frozen=True, gc=False):
-    """What a search remembers of a commit: its own keys if it lists them, and its parent."""
 
-    own: tuple[bytes, ...] | None
+class Search(msgspec.Struct, frozen=True, kw_only=True):
+    """A search: for which keys, how many commits to find, how many to look at, where to end."""
+
+    wanted: SearchedKeys
+    found_max: int
+    scanned_max: int
+    last: ObjId | None = None
+    """The search ends with this commit, if it is on the line."""
+
+
+class Found(msgspec.Struct, frozen=True):
+    """Commits that changed a key, newest first, and where the search goes on, None at its end."""
+
+    commits: list[CommitView]
+    further: ObjId | None
+
+
+class _Part(msgspec.Struct, frozen=True):
+    """Some commits of a line, newest first, and the places of candidates among them."""
+
+    commits: KeyPack | Sequence[ObjId]
+    candidates: Sequence[int]
     parent: ObjId
 
+    def id_at(self, place: int) -> ObjId | None:
+        """Returns the commit at a place, or the one that follows; None behind the first commit."""
+        commits = self.commits
+        if place == len(commits):
+            return None if self.parent == EMPTY_ID else self.parent
+        return commits.id_at(place) if isinstance(commits, KeyPack) else commits[place]
 
-class KeyLines:
-    """The own keys of commits, along first parents; those that were read are in memory."""
-
-    def __init__(self, objects: Objects, caches: Caches) -> None:
-        self._objects = objects
-        self._cache: BoundedCache[OwnKeys] = caches.values.cache(_weigh)
-
-    def iterate(self, start: ObjId) -> Iterator[tuple[ObjId, OwnKeys]]:
-        """Yields a commit and its ancestors, newest first."""
-        find = self._cache.find
-        read: dict[ObjId, OwnKeys] = {}
-        ahead: list[ObjId] = []
-        obj_id = start
-        while obj_id != EMPTY_ID:
-            found = find(obj_id)
-            if found is None:
-                found = read.get(obj_id)
-            if found is None:
-                # The ancestors of the last commit that was read, or else this one alone.
-                ids = ahead if ahead[:1] == [obj_id] else [obj_id]
-                read, ahead = self._read(ids)
-                found = read[obj_id]
-            yield obj_id, found
-            obj_id = found.parent
-
-    def _read(self, ids: Sequence[ObjId]) -> tuple[dict[ObjId, OwnKeys], list[ObjId]]:
-        """Reads commits that follow each other; returns the ancestors of the last one too."""
-        lines = self._objects.fetch_lines(ids)
-        ahead = lines[-1].ancestors()
-        # The tail of the first commit is empty: its parent is the empty commit.
-        parents = [*ids[1:], ahead[0] if ahead else EMPTY_ID]
-        read = {
-            obj_id: OwnKeys(line.own, parent)
-            for obj_id, line, parent in zip(ids, lines, parents, strict=True)
-        }
-        for obj_id, found in read.items():
-            self._cache.keep(obj_id, found)
-        return read, [one for one in ahead if one != EMPTY_ID]
+    def find_place(self, obj_id: ObjId) -> int | None:
+        """Returns the place of a commit, None if it is not here."""
+        commits = self.commits
+        if isinstance(commits, KeyPack):
+            return commits.find_place(obj_id)
+        return commits.index(obj_id) if obj_id in commits else None
 
 
-def _weigh(found: OwnKeys) -> int:
-    """Returns what is in memory for a commit."""
-    own = found.own or ()
-    return _LINE_BYTES + sum(map(len, own)) + len(own) * _OWN_KEY_BYTES
+def search_line(context: RepositoryContext, start: CommitView, search: Search) -> Found:
+    """Goes through a commit and its first-parent ancestors until enough was found or looked at.
+
+    Where a search ends because it has looked at enough, the next one begins with a pack.
+    """
+    found: list[CommitView] = []
+    left = _scanned_max(start.sequence, search.scanned_max, context.key_packs.commits)
+    for part in _parts(context, start, search.wanted):
+        last = None if search.last is None else part.find_place(search.last)
+        count = len(part.commits) if last is None else last + 1
+        for place in part.candidates:
+            if place >= min(count, left):
+                break
+            view = context.views.load(_stored_id(part, place))
+            if not _changed(context, view, search.wanted):
+                continue
+            found.append(view)
+            if len(found) == search.found_max:
+                return Found(found, None if place == last else part.id_at(place + 1))
+        if count > left:
+            return Found(found, part.id_at(left))
+        if last is not None:
+            return Found(found, None)
+        left -= count
+    return Found(found, None)
 
 
-def iterate_changing(
-    context: RepositoryContext, start: ObjId, wanted: SearchedKeys
-) -> Iterator[tuple[ObjId, CommitView | None]]:
-    """Yields each commit of a line, newest first; with its view if it changed one of the keys."""
-    touches_none, has_ranges = frozenset(wanted.keys).isdisjoint, bool(wanted.ranges)
-    for obj_id, found in context.key_lines.iterate(start):
+def _scanned_max(sequence: int, scanned_max: int, run: int) -> int:
+    """Returns how many commits to look at, from that sequence on: up to a pack if possible."""
+    end = -(-(sequence - scanned_max) // run) * run
+    return sequence - end if 0 < end < sequence else scanned_max
+
+
+def _stored_id(part: _Part, place: int) -> ObjId:
+    """Returns the commit at a place that a pack names."""
+    found = part.id_at(place) if place < len(part.commits) else None
+    check_stored(found is not None, "a key pack names commits that it contains")
+    return EMPTY_ID if found is None else found
+
+
+def _parts(context: RepositoryContext, start: CommitView, wanted: SearchedKeys) -> Iterator[_Part]:
+    """Yields the commits of a line, newest first: one by one up to the first pack, then packs.
+
+    Behind a pack there is always another, also if it ends within a run.
+    """
+    packs, run = context.key_packs, context.key_packs.commits
+    obj_id, sequence = start.obj_id, start.sequence
+    for obj_id, found in islice(context.key_lines.iterate(start.obj_id), sequence % run):
         own = found.own
-        if own is not None and touches_none(own) and not (has_ranges and wanted.candidates(own)):
-            yield obj_id, None
-            continue
-        view = context.views.load(obj_id)
-        yield obj_id, view if _changed(context, view, own, wanted) else None
+        is_candidate = own is None or bool(wanted.candidates(own))
+        yield _Part((obj_id,), (0,) if is_candidate else (), found.parent)
+    if sequence % run:
+        obj_id, sequence = found.parent, sequence - sequence % run
+    while obj_id != EMPTY_ID:
+        pack = packs.load(obj_id, sequence)
+        obj_id, sequence = ObjId(pack.parent), sequence - len(pack)
+        yield _Part(pack, wanted.places(pack), obj_id)
 
 
-def _changed(
-    context: RepositoryContext,
-    view: CommitView,
-    own: Sequence[bytes] | None,
-    wanted: SearchedKeys,
-) -> bool:
+def _changed(context: RepositoryContext, view: CommitView, wanted: SearchedKeys) -> bool:
     """Returns whether a commit made another file of one of the keys than its parent has."""
     parent, nodes = context.views.load(view.parent), context.nodes
+    own = None if view.body is None else view.body.own
     if own is not None:
         keys = sorted(set(wanted.candidates(own)))
         before = find_many(nodes, parent.files, keys)

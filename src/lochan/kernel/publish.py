@@ -40,7 +40,7 @@ from lochan.base.errors import (
 )
 from lochan.base.ids import ObjId
 from lochan.base.limits.commits import CHAIN_BYTES_MAX
-from lochan.base.names import RefName
+from lochan.base.names import INTERNAL_PREFIX, RefName
 from lochan.codec.rows import ReferenceRow
 from lochan.kernel.build import Builder, Built, Head
 from lochan.kernel.context import RepositoryContext
@@ -329,6 +329,8 @@ class Publisher:
     def _remember(self, chain: _Chain) -> None:
         """Keeps in memory what was published, for the next chain."""
         recent = self._recent
+        if chain.built and not self._name.startswith(INTERNAL_PREFIX):
+            self.context.key_packs.note([built.view for built in chain.built])
         for built in chain.built:
             self.context.views.remember(built.view)
             self.context.nodes.remember(built.nodes)

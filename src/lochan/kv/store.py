@@ -50,6 +50,7 @@ class Kind(IntEnum):
     STAGING = 0x73
     ACCESS = 0x61
     UPLOADS = 0x75
+    KEY_PACKS = 0x6B
 
 
 def partition(instance: InstanceId, kind: Kind, suffix: bytes = b"") -> Partition:

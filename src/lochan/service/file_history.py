@@ -15,7 +15,7 @@ from lochan.base.keys import file_key, prefix_end
 from lochan.base.limits.files import FILE_LOG_SCANNED_MAX, LOG_PATHS_MAX
 from lochan.catalog.meta import meta_of
 from lochan.kernel.history import merge_base
-from lochan.kernel.key_log import SearchedKeys, changed_files, iterate_changing
+from lochan.kernel.key_log import Search, SearchedKeys, changed_files, search_line
 from lochan.kernel.tokens import PageToken
 from lochan.model.commits import LogEntry
 from lochan.model.files import FileDifference
@@ -145,10 +145,10 @@ class FileHistory(FileUseCases):
         resolved = self._resolver.read(call, Action.READ_LOG, spec)
         listed = self._resolver.listed(spec, resolved)
         wanted = "\0".join([*paths, "", *prefixes, limit_hash.text() if limit_hash else ""])
-        start, last = resolved.view.obj_id, None
+        begin, last = resolved.view, None
         if token is not None:
             start, end = self._tokens.read(PageToken(token), _LOG, wanted, listed)
-            self._resolver.read_at(call, Action.READ_LOG, spec, resolved, start)
+            begin = self._resolver.read_at(call, Action.READ_LOG, spec, resolved, start).view
             last = ObjId(end) if end else None
         elif limit_hash is not None:
             limited = self._resolver.read_on(call, Action.READ_LOG, resolved, limit_hash)
@@ -156,21 +156,15 @@ class FileHistory(FileUseCases):
         right = self._resolver.key_right(call, Action.READ_ENTRIES, resolved)
         keys = [key for key in named if covers(right, key)]
         searched = SearchedKeys(keys, ranges, None if right is None else right.covers)
-        found: list[LogEntry] = []
-        further: ObjId | None = None
-        changing = enumerate(iterate_changing(self._context, start, searched))
-        for scanned, (obj_id, view) in changing:
-            if len(found) == count or scanned == FILE_LOG_SCANNED_MAX:
-                further = obj_id
-                break
-            if view is not None:
-                found.append(LogEntry(meta_of(view), view.parent.hex()))
-            if obj_id == last:
-                break
+        search = Search(
+            wanted=searched, found_max=count, scanned_max=FILE_LOG_SCANNED_MAX, last=last
+        )
+        page = search_line(self._context, begin, search)
+        found = tuple([LogEntry(meta_of(view), view.parent.hex()) for view in page.commits])
         next_page = None
-        if further is not None:
-            next_page = self._tokens.make(_LOG, further, last or b"", wanted, listed)
-        return Page(tuple(found), next_page, resolved.reference)
+        if page.further is not None:
+            next_page = self._tokens.make(_LOG, page.further, last or b"", wanted, listed)
+        return Page(found, next_page, resolved.reference)
 
 
 def _searched(

@@ -20,9 +20,9 @@ UPLOADS_LISTED_MAX: Final = 10_000
 # Prefixes and paths of one log, and of one listing: each is compared with every key of a commit.
 LOG_PATHS_MAX: Final = 100
 
-# Commits that one page of a log by path looks at: about a quarter of a second in memory. A page
-# ends there, and its token continues.
-FILE_LOG_SCANNED_MAX: Final = 50_000
+# Commits that one page of a log by path looks at: a second or two if no key packs exist, else some
+# hundredths of a second. A page ends there, and its token continues.
+FILE_LOG_SCANNED_MAX: Final = 51_200
 
 # A delimiter is a character or a short word.
 DELIMITER_CHARACTERS_MAX: Final = 16

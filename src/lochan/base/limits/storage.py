@@ -38,6 +38,20 @@ EMBEDDED_STAGGER_BYTES: Final = 2_048
 # in DynamoDB, less what its row needs beside it.
 OBJECT_BYTES_MAX: Final = 393_216
 
+# First-parent commits whose own keys are in one pack: a search reads one row of about 100 KB in
+# place of so many commits; at the head of a branch it reads fewer commits than this one by one.
+KEY_PACK_COMMITS: Final = 512
+
+# Commits with many keys get packs of fewer commits: two thirds of what a row may have.
+KEY_PACK_BYTES_MAX: Final = 262_144
+
+# Packs that wait to be built in the background: of half a million commits. One that is left out is
+# built by the first search that needs it.
+KEY_PACKS_DUE_MAX: Final = 1_024
+
+# Packs that one turn of a sweep builds: each takes some milliseconds.
+KEY_PACKS_BUILT_MAX: Final = 64
+
 # A partition name is an instance id, a kind and a short suffix; one byte must hold its length.
 PARTITION_BYTES_MAX: Final = 255
 
