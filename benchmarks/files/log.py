@@ -1,14 +1,21 @@
-"""How fast a log of a path goes through a history in which few commits changed the path."""
+"""How fast a log of a path goes through a history in which few commits changed the path.
+
+Each scan opens the store anew, so that neither the process nor RocksDB has anything in memory. The
+system may still have the files.
+"""
 
 from __future__ import annotations
 
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from random import Random
 
-from benchmarks.files.lake import FileLake, Paths, new_lake, spent
+from benchmarks.files.lake import FileLake, Paths, spent
 from benchmarks.kernel import MAIN
 from benchmarks.measure import emit, settle_heap
+from lochan.assembly import open_store
 from lochan.kernel.build import Head
 from lochan.kernel.plan import CommitPlan, Operation
 from lochan.kernel.publish import Publisher
@@ -33,12 +40,27 @@ class _Puts:
 
 
 def run(commits: int) -> None:
-    with new_lake() as lake:
-        path = _history(lake, commits)
-        for prefix in (False, True):
-            again = FileLake(lake.store)
-            _scan(again, path, commits, prefix=prefix, warm=False)
-            _scan(again, path, commits, prefix=prefix, warm=True)
+    with tempfile.TemporaryDirectory() as folder:
+        url = f"rocksdb:{folder}/db"
+        with _opened(url) as lake:
+            path = _history(lake, commits)
+        for packed in (False, True):
+            for prefix in (False, True):
+                with _opened(url) as lake:
+                    for warm in (False, True):
+                        _scan(lake, path, commits, packed=packed, prefix=prefix, warm=warm)
+            if not packed:
+                with _opened(url) as lake:
+                    _pack(lake, path, commits)
+
+
+@contextmanager
+def _opened(url: str) -> Iterator[FileLake]:
+    lake = FileLake(open_store(url))
+    try:
+        yield lake
+    finally:
+        lake.client.close()
 
 
 def _history(lake: FileLake, commits: int) -> str:
@@ -65,7 +87,28 @@ def _history(lake: FileLake, commits: int) -> str:
     return rare[0][0][1:].decode()
 
 
-def _scan(lake: FileLake, path: str, commits: int, *, prefix: bool, warm: bool) -> None:
+def _pack(lake: FileLake, path: str, commits: int) -> None:
+    """Builds all packs, of runs that a search has found without; from the store, not from memory.
+
+    A search notes a bounded number of them, so there may be several rounds.
+    """
+    packs, cpu_s = lake.context.key_packs, 0.0
+    while True:
+        list(lake.client.files.iterate_log("main", paths=[path]))
+        cpu = time.thread_time()
+        is_any = packs.has_due
+        while packs.build_due():
+            pass
+        cpu_s += time.thread_time() - cpu
+        if not is_any:
+            break
+    lake.store.flush(lake.store.epoch())
+    emit("files_log_packs", commits=commits, cpu_s=cpu_s, cpu_us_per_commit=cpu_s / commits * 1e6)
+
+
+def _scan(
+    lake: FileLake, path: str, commits: int, *, packed: bool, prefix: bool, warm: bool
+) -> None:
     settle_heap()
     paths, prefixes = ([], [path]) if prefix else ([path], [])
     begin, cpu = time.perf_counter(), time.thread_time()
@@ -75,6 +118,7 @@ def _scan(lake: FileLake, path: str, commits: int, *, prefix: bool, warm: bool) 
         "files_log",
         commits=commits,
         by="prefix" if prefix else "path",
+        packed=packed,
         in_memory=warm,
         found=len(found),
         seconds=seconds,

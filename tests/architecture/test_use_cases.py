@@ -17,7 +17,7 @@ from tests.service.bench import Bench, use_cases
 SERVICE = ROOT / "src/lochan/service"
 
 # Opening and closing is done by the server itself, without a request; nothing of it is returned.
-OPENING = {"open", "look_into", "drop_deleted"}
+OPENING = {"open", "look_into", "list_open", "drop_deleted"}
 
 METHODS: dict[str, Callable[..., Any]] = {
     **use_cases(Bench().repository),

@@ -8,6 +8,7 @@ from lochan.access.policy import Call
 from lochan.assembly.serve import periodic_tasks
 from lochan.base.limits.maintenance import (
     DELETED_REPOSITORIES_EVERY_S,
+    KEY_PACKS_EVERY_S,
     SWEEP_CLAIMS_EVERY_S,
     SWEEP_EVERY_S,
 )
@@ -65,12 +66,13 @@ def test_expired_branches_of_every_repository_are_deleted_a_minute_later():
     assert world.names() == [["long", "main"]] * 2
 
 
-def test_branches_claims_tokens_and_repositories_are_swept_at_their_own_pace():
+def test_branches_claims_tokens_repositories_and_key_packs_are_swept_at_their_own_pace():
     assert [task.every_s for task in World().periodic_tasks] == [
         SWEEP_EVERY_S,
         SWEEP_CLAIMS_EVERY_S,
         SWEEP_CLAIMS_EVERY_S,
         DELETED_REPOSITORIES_EVERY_S,
+        KEY_PACKS_EVERY_S,
     ]
 
 

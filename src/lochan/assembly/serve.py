@@ -26,6 +26,7 @@ from lochan.base.errors import NotFound, StoreLocked
 from lochan.base.limits.access import ACCESS_STALE_MS
 from lochan.base.limits.maintenance import (
     DELETED_REPOSITORIES_EVERY_S,
+    KEY_PACKS_EVERY_S,
     SWEEP_CLAIMS_EVERY_S,
     SWEEP_EVERY_S,
     SWEEP_PAUSE_S,
@@ -47,6 +48,7 @@ from lochan.service.quotas import ReferenceQuota
 from lochan.service.repositories import Repositories
 from lochan.service.repository import Repository
 from lochan.service.sweeps import (
+    KeyPackSweep,
     SweepFailure,
     sweep_of_claims,
     sweep_of_references,
@@ -297,16 +299,19 @@ def periodic_tasks(
 ) -> list[PeriodicTask]:
     """Returns what a server does by itself: it sweeps branches, tombstones, claims and tokens.
 
-    On a store that may block it looks for changes of access too.
+    It builds key packs for logs of files. On a store that may block it looks for changes of access
+    too.
     """
     references = sweep_of_references(repositories, report_failure)
     claims = sweep_of_claims(repositories, report_failure)
     tokens = sweep_of_tokens(repositories, report_failure)
+    key_packs = KeyPackSweep(repositories, report_failure)
     tasks = [
         PeriodicTask(SWEEP_EVERY_S, references.turn, SWEEP_PAUSE_S),
         PeriodicTask(SWEEP_CLAIMS_EVERY_S, claims.turn, SWEEP_PAUSE_S),
         PeriodicTask(SWEEP_CLAIMS_EVERY_S, tokens.turn, SWEEP_PAUSE_S),
         PeriodicTask(DELETED_REPOSITORIES_EVERY_S, repositories.drop_deleted),
+        PeriodicTask(KEY_PACKS_EVERY_S, key_packs.turn, SWEEP_PAUSE_S),
     ]
     if access is not None and not repositories.store.capabilities.inline:
         tasks.append(PeriodicTask(ACCESS_STALE_MS / 2_000, access.refresh))

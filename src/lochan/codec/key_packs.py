@@ -1,23 +1,33 @@
-"""Key packs: the own keys of commits that follow each other, in one row.
+"""Key packs: the keys of files that commits in a row list as their own, in one stored row.
 
 A pack is derived from the commits alone. They never change, so neither does it: two servers that
-make one pack make the same bytes, and one that is lost is made again.
+build one pack build the same bytes, and one that is lost is built again.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
-from struct import unpack_from
+from itertools import pairwise
+from operator import le
+from struct import unpack, unpack_from
 from typing import Final, Literal
 
 import msgspec
 
 from lochan.base.checks import check_stored
 from lochan.base.ids import EMPTY_ID, ID_BYTES, ObjId
+from lochan.base.keys import Universe
 from lochan.codec.forms import RowForm
 
 _END_BYTES: Final = 4
 _PLACE_BYTES: Final = 2
+
+_FILES_BEGIN: Final = bytes((Universe.FILES,))
+_FILES_END: Final = bytes((Universe.FILES + 1,))
+
+# A key in a pack beside its bytes: its length there, and its end.
+_KEY_BYTES: Final = 3 + _END_BYTES
 
 
 class KeyPack(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unknown_fields=True):
@@ -34,10 +44,10 @@ class KeyPack(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unk
     """The first parent of the oldest commit."""
 
     unlisted: tuple[int, ...]
-    """The places of commits that do not list their own keys."""
+    """The places of commits whose keys are not here."""
 
     keys: tuple[bytes, ...]
-    """The own keys of all other commits, each once, in ascending order."""
+    """The own keys of all other commits that name files, each once, in ascending order."""
 
     ends: bytes
     """For each key, where its places end in `places`: four bytes, the lowest first."""
@@ -74,34 +84,34 @@ KEY_PACK_FORM: Final = RowForm(KeyPack, "key pack")
 class KeyPackBuilder:
     """Collects the own keys of commits, newest first."""
 
-    def __init__(self, sequence: int) -> None:
+    def __init__(self, sequence: int, bytes_max: int) -> None:
         self._sequence = sequence
+        self._bytes_max = bytes_max
         self._ids: list[bytes] = []
         self._unlisted: list[int] = []
         self._places: dict[bytes, list[int]] = {}
         self._parent: bytes = EMPTY_ID
         self._size_bytes = 0
 
-    def add(
-        self, obj_id: ObjId, own: Sequence[bytes] | None, parent: ObjId, bytes_max: int | None
-    ) -> bool:
+    def add(self, obj_id: ObjId, own: Sequence[bytes] | None, parent: ObjId) -> bool:
         """Adds a commit; returns False, and leaves it out, if there is no room for it.
 
         There is always room for one commit.
         """
-        listed, places = own or (), self._places
-        size_bytes = ID_BYTES + _PLACE_BYTES * len(listed)
-        size_bytes += sum([len(key) + _KEY_BYTES for key in listed if key not in places])
-        if self._ids and bytes_max is not None and self._size_bytes + size_bytes > bytes_max:
+        place, places = len(self._ids), self._places
+        listed = own or ()
+        files = listed[bisect_left(listed, _FILES_BEGIN) : bisect_left(listed, _FILES_END)]
+        size_bytes = ID_BYTES + _PLACE_BYTES * len(files)
+        size_bytes += sum([len(key) + _KEY_BYTES for key in files if key not in places])
+        if place and self._size_bytes + size_bytes > self._bytes_max:
             return False
-        place = len(self._ids)
+        self._size_bytes += size_bytes
         if own is None:
             self._unlisted.append(place)
-        for key in listed:
+        for key in files:
             places.setdefault(key, []).append(place)
         self._ids.append(obj_id)
         self._parent = parent
-        self._size_bytes += size_bytes
         return True
 
     def build(self) -> KeyPack:
@@ -126,26 +136,29 @@ class KeyPackBuilder:
         )
 
 
-# A key in a pack beside its bytes: its length there, and its end.
-_KEY_BYTES: Final = 3 + _END_BYTES
-
-
-def decode_key_pack(newest: ObjId, sequence: int | None, raw: bytes) -> KeyPack:
-    """Reads a pack; Corrupt unless it is that of a commit, of that sequence if it is known."""
+def decode_key_pack(newest: ObjId, sequence: int, raw: bytes) -> KeyPack:
+    """Reads a pack; Corrupt unless it is whole, and that of a commit of that sequence."""
     pack = KEY_PACK_FORM.decode(raw)
     count = len(pack)
     check_stored(
-        pack.ids.startswith(newest)
+        pack.sequence == sequence >= count > 0
+        and pack.ids.startswith(newest)
         and len(pack.ids) == count * ID_BYTES
-        and sequence in (None, pack.sequence),
+        and len(pack.parent) == ID_BYTES
+        and (sequence == count) == (pack.parent == EMPTY_ID),
         "a key pack is that of its newest commit",
     )
     check_stored(
-        len(pack.parent) == ID_BYTES
-        and pack.sequence >= count
-        and (pack.sequence == count) == (pack.parent == EMPTY_ID)
-        and len(pack.ends) == len(pack.keys) * _END_BYTES
-        and int.from_bytes(pack.ends[-_END_BYTES:], "little") * _PLACE_BYTES == len(pack.places),
-        "a key pack is whole",
+        len(pack.ends) == len(pack.keys) * _END_BYTES and len(pack.places) % _PLACE_BYTES == 0,
+        "a key pack has an end for each key",
+    )
+    ends = unpack(f"<{len(pack.keys)}I", pack.ends)
+    places = unpack(f"<{len(pack.places) // _PLACE_BYTES}H", pack.places)
+    check_stored(
+        (ends[-1] if ends else 0) == len(places)
+        and all(le(*pair) for pair in pairwise(ends))
+        and max(places, default=0) < count
+        and max(pack.unlisted, default=0) < count,
+        "a key pack names commits that it contains",
     )
     return pack

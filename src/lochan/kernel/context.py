@@ -62,9 +62,11 @@ class RepositoryContext:
         self.moves = MoveLog(store, instance)
         self.views = Views(self.objects, tuning.caches)
         self.key_lines = KeyLines(self.objects, self.views, tuning.caches)
-        self.key_pack_rows = KeyPackRows(store, instance, clock)
         self.key_packs = KeyPacks(
-            self.key_lines, self.key_pack_rows, tuning.caches, tuning.key_pack_commits
+            self.key_lines,
+            KeyPackRows(store, instance),
+            tuning.caches,
+            tuning.key_pack_commits,
         )
         self.values: BoundedCache[bytes] = tuning.caches.values.cache(len)
         self.nodes = CachedNodes(self.objects, tuning.caches)

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from lochan.base.checks import check_stored
 from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.codec.elements import same_state
 from lochan.codec.key_packs import KeyPack
@@ -47,6 +46,10 @@ class SearchedKeys(msgspec.Struct, frozen=True):
             for at in range(first, end)
             if covers is None or covers(own[at])
         ]
+
+    def may_be_in(self, own: Sequence[bytes] | None) -> bool:
+        """Returns whether a commit may have changed a key; `own` is None if it lists no keys."""
+        return own is None or bool(self.candidates(own))
 
     def places(self, pack: KeyPack) -> list[int]:
         """Returns the places of the commits of a pack that may have changed a key, in order."""
@@ -100,12 +103,16 @@ class _Part(msgspec.Struct, frozen=True):
     candidates: Sequence[int]
     parent: ObjId
 
-    def id_at(self, place: int) -> ObjId | None:
-        """Returns the commit at a place, or the one that follows; None behind the first commit."""
+    def id_at(self, place: int) -> ObjId:
+        """Returns the commit at a place."""
         commits = self.commits
-        if place == len(commits):
-            return None if self.parent == EMPTY_ID else self.parent
         return commits.id_at(place) if isinstance(commits, KeyPack) else commits[place]
+
+    def find_id(self, place: int) -> ObjId | None:
+        """Returns the commit at a place, or the one that follows; None behind the first commit."""
+        if place < len(self.commits):
+            return self.id_at(place)
+        return None if self.parent == EMPTY_ID else self.parent
 
     def find_place(self, obj_id: ObjId) -> int | None:
         """Returns the place of a commit, None if it is not here."""
@@ -128,16 +135,16 @@ def search_line(context: RepositoryContext, start: CommitView, search: Search) -
         for place in part.candidates:
             if place >= min(count, left):
                 break
-            view = context.views.load(_stored_id(part, place))
+            view = context.views.load(part.id_at(place))
             if not _changed(context, view, search.wanted):
                 continue
             found.append(view)
             if len(found) == search.found_max:
-                return Found(found, None if place == last else part.id_at(place + 1))
-        if count > left:
-            return Found(found, part.id_at(left))
-        if last is not None:
+                return Found(found, None if place == last else part.find_id(place + 1))
+        if last is not None and count <= left:
             return Found(found, None)
+        if count >= left:
+            return Found(found, part.find_id(left))
         left -= count
     return Found(found, None)
 
@@ -148,30 +155,27 @@ def _scanned_max(sequence: int, scanned_max: int, run: int) -> int:
     return sequence - end if 0 < end < sequence else scanned_max
 
 
-def _stored_id(part: _Part, place: int) -> ObjId:
-    """Returns the commit at a place that a pack names."""
-    found = part.id_at(place) if place < len(part.commits) else None
-    check_stored(found is not None, "a key pack names commits that it contains")
-    return EMPTY_ID if found is None else found
-
-
 def _parts(context: RepositoryContext, start: CommitView, wanted: SearchedKeys) -> Iterator[_Part]:
-    """Yields the commits of a line, newest first: one by one up to the first pack, then packs.
+    """Yields the commits of a line, newest first: by packs where there are some, else one by one.
 
-    Behind a pack there is always another, also if it ends within a run.
+    A pack may begin a run, and may follow another pack.
     """
-    packs, run = context.key_packs, context.key_packs.commits
+    run = context.key_packs.commits
     obj_id, sequence = start.obj_id, start.sequence
-    for obj_id, found in islice(context.key_lines.iterate(start.obj_id), sequence % run):
-        own = found.own
-        is_candidate = own is None or bool(wanted.candidates(own))
-        yield _Part((obj_id,), (0,) if is_candidate else (), found.parent)
-    if sequence % run:
-        obj_id, sequence = found.parent, sequence - sequence % run
+    line = context.key_lines.iterate(obj_id)
+    behind_pack = False
     while obj_id != EMPTY_ID:
-        pack = packs.load(obj_id, sequence)
-        obj_id, sequence = ObjId(pack.parent), sequence - len(pack)
-        yield _Part(pack, wanted.places(pack), obj_id)
+        pack = None
+        if behind_pack or sequence % run == 0:
+            pack = context.key_packs.find(obj_id, sequence)
+        if pack is not None:
+            obj_id, sequence = ObjId(pack.parent), sequence - len(pack)
+            line = context.key_lines.iterate(obj_id)
+            yield _Part(pack, wanted.places(pack), obj_id)
+        for one, found in islice(line, 0 if pack is not None else sequence % run or run):
+            obj_id, sequence = found.parent, sequence - 1
+            yield _Part((one,), (0,) if wanted.may_be_in(found.own) else (), obj_id)
+        behind_pack = pack is not None
 
 
 def _changed(context: RepositoryContext, view: CommitView, wanted: SearchedKeys) -> bool:

@@ -1,28 +1,25 @@
 """The own keys of commits along first parents: commit by commit, and in packs (ADR-0047).
 
 A *run* is what one pack contains: the commits from one whose sequence is a multiple of 512 down to
-the next such commit, which is left out. If their keys are too many for one row, several packs follow
-each other, each named by its newest commit.
+the next such commit, which is left out. If their keys are too many for one row, several packs
+follow each other, each named by its newest commit.
 
-A pack is built from the commits alone, so it is right for ever, whoever builds it and however
-often. A run gets its pack in one of two ways, neither of which is a part of a commit:
+A pack is built from the commits alone, so it is right whoever builds it and however often. Neither
+commits nor searches build packs; they only note runs, in memory:
 
-1. A publisher notes a run that it has completed, in memory. The next sweep builds its pack. (A crash
-   between the two loses the note, nothing else.)
-2. A search that finds no pack for a run reads its commits, and stores the pack. (A crash, or a lost
-   reply, leaves the pack or none.)
+1. A publisher notes a run that it has completed; a search notes one whose pack is missing.
+2. The next sweep builds the packs of runs that were noted, each by one write. (A crash before it
+   loses the notes. Then searches read the commits of these runs one by one, and note them again.)
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final
 
 import msgspec
 
-from lochan.base.errors import LochanError
 from lochan.base.ids import EMPTY_ID, ObjId
 from lochan.base.limits.storage import (
     KEY_PACK_BYTES_MAX,
@@ -74,10 +71,6 @@ class KeyLines:
             yield obj_id, found
             obj_id = found.parent
 
-    def sequence_of(self, obj_id: ObjId) -> int:
-        """Returns the sequence of a commit; Corrupt if it is missing."""
-        return self._objects.fetch_lines([obj_id])[0].sequence
-
     def _find(self, obj_id: ObjId) -> OwnKeys | None:
         found = self._cache.find(obj_id)
         if found is None:
@@ -117,7 +110,7 @@ def _weigh_pack(pack: KeyPack) -> int:
 
 
 class KeyPacks:
-    """The packs of one repository: found in memory or in the store, else built."""
+    """The packs of one repository, and the runs whose packs are to be built; for all threads."""
 
     def __init__(self, lines: KeyLines, rows: KeyPackRows, caches: Caches, commits: int) -> None:
         self.commits = commits
@@ -126,59 +119,67 @@ class KeyPacks:
         self._lines = lines
         self._rows = rows
         self._cache: BoundedCache[KeyPack] = caches.values.cache(_weigh_pack)
-        self._due: OrderedDict[ObjId, int] = OrderedDict()
+        self._due: dict[ObjId, int] = {}
 
-    def load(self, newest: ObjId, sequence: int) -> KeyPack:
-        """Returns the pack that begins with a commit; one that is missing is built and stored."""
+    def find(self, newest: ObjId, sequence: int) -> KeyPack | None:
+        """Returns the pack that begins with a commit; one that is missing is noted."""
         pack = self._cache.find(newest)
         if pack is None:
             pack = self._rows.find(newest, sequence)
             if pack is None:
-                # From here to the end of the run: the last commit of it has a sequence of its own.
-                count = (sequence - 1) % self.commits + 1
-                pack = build_key_pack(self._lines, newest, sequence, count, KEY_PACK_BYTES_MAX)
-                self._rows.store(newest, pack)
-            self._cache.keep(newest, pack)
+                self._note(newest, sequence)
+            else:
+                self._cache.keep(newest, pack)
         return pack
 
-    def note(self, made: Sequence[CommitView]) -> None:
-        """Takes commits that were just published on top of each other; notes what they complete."""
-        last = made[-1].sequence
-        if last // self.commits == (last - len(made)) // self.commits:
-            return
-        due = self._due
-        for view in made:
-            if view.sequence % self.commits == 0:
-                due[view.obj_id] = view.sequence
-        while len(due) > KEY_PACKS_DUE_MAX:
-            due.popitem(last=False)
+    def note(self, made: CommitView) -> None:
+        """Takes a commit that was just published; notes the run that it completes, if any."""
+        if made.sequence % self.commits == 0:
+            self._note(made.obj_id, made.sequence)
 
-    def build_due(self, packs_max: int = KEY_PACKS_BUILT_MAX) -> int:
-        """Builds packs of runs that were noted; returns how many.
+    @property
+    def has_due(self) -> bool:
+        """Whether a run was noted and its packs were not built yet."""
+        return bool(self._due)
 
-        An error ends the turn: a search for keys of these commits, or a check, reports it.
+    def build_due(self, runs_max: int = KEY_PACKS_BUILT_MAX) -> bool:
+        """Builds the packs of runs that were noted; returns whether more of them are left.
+
+        A run that cannot be read, or whose packs cannot be written, is noted by the next search.
         """
-        built = 0
-        while self._due and built < packs_max:
+        for _ in range(runs_max):
             try:
                 newest, sequence = self._due.popitem()
-                end = (sequence - 1) // self.commits * self.commits
-                while sequence > end:
-                    pack = self.load(newest, sequence)
-                    newest, sequence = ObjId(pack.parent), sequence - len(pack)
-                built += 1
-            except (KeyError, LochanError):
-                # A KeyError: another thread was first.
-                break
-        return built
+            except KeyError:
+                return False
+            self._build_run(newest, sequence)
+        return self.has_due
+
+    def _note(self, newest: ObjId, sequence: int) -> None:
+        if len(self._due) < KEY_PACKS_DUE_MAX:
+            self._due[newest] = sequence
+
+    def _build_run(self, newest: ObjId, sequence: int) -> None:
+        """Stores the packs from a commit to the end of its run, except those that are there."""
+        end = (sequence - 1) // self.commits * self.commits
+        while sequence > end:
+            pack = self._rows.find(newest, sequence)
+            if pack is None:
+                pack = build_key_pack(self._lines, newest, sequence, sequence - end)
+                self._rows.store(newest, pack)
+            newest, sequence = ObjId(pack.parent), sequence - len(pack)
 
 
 def build_key_pack(
-    lines: KeyLines, newest: ObjId, sequence: int, commits: int, bytes_max: int | None
+    lines: KeyLines,
+    newest: ObjId,
+    sequence: int,
+    commits: int,
+    bytes_max: int = KEY_PACK_BYTES_MAX,
 ) -> KeyPack:
     """Returns the pack of so many commits, or of fewer if their keys have too many bytes."""
-    builder = KeyPackBuilder(sequence)
+    builder = KeyPackBuilder(sequence, bytes_max)
     for obj_id, found in islice(lines.iterate(newest, keep=False), commits):
-        if not builder.add(obj_id, found.own, found.parent, bytes_max):
+        if not builder.add(obj_id, found.own, found.parent):
             break
     return builder.build()

@@ -133,6 +133,7 @@ class Publisher:
     def __init__(self, context: RepositoryContext, name: RefName, find: Find | None = None) -> None:
         self.context = context
         self._name = name
+        self._is_internal = name.startswith(INTERNAL_PREFIX)
         self._find = find or context.references.fetch
         self._known: StampedRow | None = None
         self._recent: Recent | None = None
@@ -329,9 +330,9 @@ class Publisher:
     def _remember(self, chain: _Chain) -> None:
         """Keeps in memory what was published, for the next chain."""
         recent = self._recent
-        if chain.built and not self._name.startswith(INTERNAL_PREFIX):
-            self.context.key_packs.note([built.view for built in chain.built])
         for built in chain.built:
+            if not self._is_internal:
+                self.context.key_packs.note(built.view)
             self.context.views.remember(built.view)
             self.context.nodes.remember(built.nodes)
             if recent is None:

@@ -89,6 +89,10 @@ class Repositories:
         found = self._young.get(name) or self._old.get(name)
         return found or self._open_anew(name)
 
+    def list_open(self) -> list[Repository]:
+        """Returns the repositories that are open."""
+        return list({**self._old, **self._young}.values())
+
     def create(
         self, call: Call, name: str, default_branch: str = "main", storage: str = ""
     ) -> Repository:
@@ -141,7 +145,7 @@ class Repositories:
 
     def drop_deleted(self) -> None:
         """Closes open repositories that were deleted, or whose name is that of another one now."""
-        opened = {**self._old, **self._young}
+        opened = {one.name: one for one in self.list_open()}
         names = list(opened)
         rows = self._store.get_many([(REPOSITORIES_PLACE, name.encode()) for name in names])
         for name, listed in zip(names, rows, strict=True):

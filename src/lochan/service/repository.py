@@ -116,12 +116,7 @@ class Repository:
         return self._staging.listings.is_brief(branch)
 
     def sweep_references(self, start: bytes, limit: int) -> Swept:
-        """Deletes expired branches and removes old tombstones, one page of them.
-
-        With the first page it builds the key packs of runs that commits have completed.
-        """
-        if not start:
-            self.context.key_packs.build_due()
+        """Deletes expired branches and removes old tombstones, one page of them."""
         return sweep_references_page(self.context, self._names, start, limit)
 
     def sweep_tokens(self, start: bytes, limit: int) -> Swept:

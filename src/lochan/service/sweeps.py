@@ -16,7 +16,12 @@ import msgspec
 
 from lochan.base.errors import LochanError, Unavailable
 from lochan.base.ids import ROOT_INSTANCE
-from lochan.base.limits.maintenance import SWEEP_REPORTED_MAX, SWEEP_REPOSITORY_ROWS, SWEEP_ROWS_MAX
+from lochan.base.limits.maintenance import (
+    EMBEDDED_KEY_PACKS_BUILT_MAX,
+    SWEEP_REPORTED_MAX,
+    SWEEP_REPOSITORY_ROWS,
+    SWEEP_ROWS_MAX,
+)
 from lochan.base.limits.requests import PAGE_ENTRIES_MAX
 from lochan.kernel.purge import Purged, Swept, sweep_claims_page
 from lochan.kernel.repository import list_repositories, read_instance
@@ -139,6 +144,28 @@ def sweep_of_claims(repositories: Repositories, report: Report) -> Sweep:
     return Sweep(store, "claims", sweep_one, report)
 
 
+class KeyPackSweep:
+    """Builds the key packs that are due in the repositories that are open.
+
+    Which ones are due is in the memory of this server only, so it opens no repository.
+    """
+
+    def __init__(self, repositories: Repositories, report: Report) -> None:
+        self._repositories = repositories
+        self._report = report
+
+    def turn(self) -> bool:
+        """Builds some packs of each repository; returns whether more are due."""
+        are_left = False
+        for repository in self._repositories.list_open():
+            try:
+                are_left |= repository.context.key_packs.build_due()
+            except LochanError as error:
+                failure = SweepFailure("key packs", repository.name, "pack", b"", error.kind)
+                self._report(failure)
+        return are_left
+
+
 class RepositorySweep:
     """The same for one repository that is open, where there is no server."""
 
@@ -149,8 +176,12 @@ class RepositorySweep:
         self._tokens: bytes | None = b""
 
     def turn(self, rows_max: int) -> None:
-        """Sweeps some rows of references, tokens and claims; begins anew after the last."""
+        """Sweeps some rows of references, tokens and claims; begins anew after the last.
+
+        It builds key packs too, first, because these are due by what was just committed.
+        """
         context = self._repository.context
+        context.key_packs.build_due(EMBEDDED_KEY_PACKS_BUILT_MAX)
         swept = self._repository.sweep_tokens(self._tokens or b"", rows_max)
         self._tokens = swept.next_start
         swept = self._repository.sweep_references(self._references or b"", rows_max)

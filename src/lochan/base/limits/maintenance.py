@@ -44,6 +44,13 @@ EMBEDDED_SWEEP_WRITES: Final = 256
 # Rows of references and of claims that it reads, each: some milliseconds.
 EMBEDDED_SWEEP_ROWS: Final = 512
 
+# Runs whose key packs it builds then, of about 512 commits each: it makes half a run meanwhile, and
+# the rest is for searches that have found packs missing. Some milliseconds each.
+EMBEDDED_KEY_PACKS_BUILT_MAX: Final = 4
+
+# How often a server builds the key packs that are due. Until then a search reads the commits.
+KEY_PACKS_EVERY_S: Final = 10.0
+
 # How often a server looks whether a repository that it has open was deleted by another server: one
 # read of a row for each. Until then it answers for the repository.
 DELETED_REPOSITORIES_EVERY_S: Final = 5.0

@@ -45,12 +45,12 @@ KEY_PACK_COMMITS: Final = 512
 # Commits with many keys get packs of fewer commits: two thirds of what a row may have.
 KEY_PACK_BYTES_MAX: Final = 262_144
 
-# Packs that wait to be built in the background: of half a million commits. One that is left out is
-# built by the first search that needs it.
+# Runs whose packs wait to be built in the background: of half a million commits. One that is left
+# out is noted again by the first search that needs its pack.
 KEY_PACKS_DUE_MAX: Final = 1_024
 
-# Packs that one turn of a sweep builds: each takes some milliseconds.
-KEY_PACKS_BUILT_MAX: Final = 64
+# Runs whose packs one turn of a sweep builds: each takes some milliseconds of one thread.
+KEY_PACKS_BUILT_MAX: Final = 32
 
 # A partition name is an instance id, a kind and a short suffix; one byte must hold its length.
 PARTITION_BYTES_MAX: Final = 255
