@@ -11,18 +11,20 @@ each is read, and its own list and state decide.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from lochan.base.ids import EMPTY_ID, ObjId
+from lochan.base.limits.commits import COMMIT_TAIL_MAX
 from lochan.codec.elements import same_state
 from lochan.codec.key_packs import KeyPack
 from lochan.index.difference import Difference
 from lochan.index.layers import diff, find_many
 from lochan.index.source import NodeSource
+from lochan.kernel.key_packs import OwnKeys
 from lochan.kernel.views import CommitView
 
 if TYPE_CHECKING:
@@ -47,9 +49,13 @@ class SearchedKeys(msgspec.Struct, frozen=True):
             if covers is None or covers(own[at])
         ]
 
-    def may_be_in(self, own: Sequence[bytes] | None) -> bool:
-        """Returns whether a commit may have changed a key; `own` is None if it lists no keys."""
-        return own is None or bool(self.candidates(own))
+    def has_in_ranges(self, own: Sequence[bytes]) -> bool:
+        """Returns whether one of the ascending own keys of a commit is in a range."""
+        for start, end in self.ranges:
+            at = bisect_left(own, start)
+            if at < len(own) and (end is None or own[at] < end):
+                return True
+        return False
 
     def places(self, pack: KeyPack) -> list[int]:
         """Returns the places of the commits of a pack that may have changed a key, in order."""
@@ -76,7 +82,9 @@ class SearchedKeys(msgspec.Struct, frozen=True):
             if at < count and keys[at] == key:
                 yield at, at + 1
         for start, end in self.ranges:
-            yield bisect_left(keys, start), count if end is None else bisect_left(keys, end)
+            first = bisect_left(keys, start)
+            if first < count:
+                yield first, count if end is None else bisect_left(keys, end, first)
 
 
 class Search(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,7 +164,7 @@ def _scanned_max(sequence: int, scanned_max: int, run: int) -> int:
 
 
 def _parts(context: RepositoryContext, start: CommitView, wanted: SearchedKeys) -> Iterator[_Part]:
-    """Yields the commits of a line, newest first: by packs where there are some, else one by one.
+    """Yields the commits of a line, newest first: by packs where there are some, else by commits.
 
     A pack may begin a run, and may follow another pack.
     """
@@ -169,13 +177,36 @@ def _parts(context: RepositoryContext, start: CommitView, wanted: SearchedKeys) 
         if behind_pack or sequence % run == 0:
             pack = context.key_packs.find(obj_id, sequence)
         if pack is not None:
-            obj_id, sequence = ObjId(pack.parent), sequence - len(pack)
-            line = context.key_lines.iterate(obj_id)
+            count, obj_id = len(pack), ObjId(pack.parent)
             yield _Part(pack, wanted.places(pack), obj_id)
-        for one, found in islice(line, 0 if pack is not None else sequence % run or run):
-            obj_id, sequence = found.parent, sequence - 1
-            yield _Part((one,), (0,) if wanted.may_be_in(found.own) else (), obj_id)
+            line = context.key_lines.iterate(obj_id)
+        else:
+            count = sequence % run or run
+            for part in _read_parts(islice(line, count), wanted):
+                obj_id = part.parent
+                yield part
+        sequence -= count
         behind_pack = pack is not None
+
+
+def _read_parts(line: Iterable[tuple[ObjId, OwnKeys]], wanted: SearchedKeys) -> Iterator[_Part]:
+    """Yields commits up to the next candidate, or as many as are read together."""
+    has_none = frozenset(wanted.keys).isdisjoint
+    commits: list[ObjId] = []
+    parent = EMPTY_ID
+    for obj_id, found in line:
+        commits.append(obj_id)
+        own, parent = found.own, found.parent
+        # Most commits are passed over by these two, so they are quicker than `candidates`.
+        is_passed = own is not None and has_none(own) and not wanted.has_in_ranges(own)
+        if not is_passed and (own is None or wanted.candidates(own)):
+            yield _Part(commits, (len(commits) - 1,), parent)
+            commits = []
+        elif len(commits) == COMMIT_TAIL_MAX:
+            yield _Part(commits, (), parent)
+            commits = []
+    if commits:
+        yield _Part(commits, (), parent)
 
 
 def _changed(context: RepositoryContext, view: CommitView, wanted: SearchedKeys) -> bool:

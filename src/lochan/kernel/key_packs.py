@@ -60,9 +60,9 @@ class KeyLines:
         ahead: list[ObjId] = []
         obj_id = start
         while obj_id != EMPTY_ID:
-            found = self._find(obj_id)
+            found = read.get(obj_id)
             if found is None:
-                found = read.get(obj_id)
+                found = self._find(obj_id)
             if found is None:
                 # The ancestors of the last commit that was read, or else this one alone.
                 ids = ahead if ahead[:1] == [obj_id] else [obj_id]
