@@ -13,7 +13,9 @@ import msgspec
 
 from lochan.access.policy import Call
 from lochan.base.errors import KeysConflict
+from lochan.base.limits.storage import KEY_PACK_COMMITS
 from lochan.base.names import RefName
+from lochan.kernel.context import Tuning
 from lochan.kernel.publish import Publisher
 from lochan.kernel.repository import Ports, create_repository, open_repository
 from lochan.kv.observe import ObservedStore
@@ -60,13 +62,16 @@ class Bench:
         name: str = "repo",
         fresh: bool = True,
         files: FileSupport = NO_PLACES,
+        key_pack_commits: int = KEY_PACK_COMMITS,
     ) -> None:
         self.store: Store = MemoryStore() if store is None else store
         self.clock = ManualClock()
         ports = Ports(self.clock, SeededRandom(seed), RecordedWaiting(self.clock))
         make = create_repository if fresh else open_repository
         self.support = files
-        self.repository = Repository(make(self.store, ports, name), files=files)
+        self.key_pack_commits = key_pack_commits
+        context = make(self.store, ports, name, tuning=Tuning(key_pack_commits=key_pack_commits))
+        self.repository = Repository(context, files=files)
         self.files = self.repository.files
         self.references = self.repository.references
         self.contents = self.repository.contents
@@ -78,7 +83,13 @@ class Bench:
     def again(self, store: Store | None = None, *, seed: int = 2) -> Bench:
         """Another server on the same store, or on a wrapper of it; nothing is in its memory."""
         kept = self.store if store is None else store
-        return Bench(kept, seed=seed, fresh=False, files=self.support)
+        return Bench(
+            kept,
+            seed=seed,
+            fresh=False,
+            files=self.support,
+            key_pack_commits=self.key_pack_commits,
+        )
 
     def counted(self) -> tuple[Bench, CallCounts]:
         """Another server, whose calls to the store are counted."""

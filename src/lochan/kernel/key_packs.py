@@ -170,15 +170,9 @@ class KeyPacks:
             newest, sequence = ObjId(pack.parent), sequence - len(pack)
 
 
-def build_key_pack(
-    lines: KeyLines,
-    newest: ObjId,
-    sequence: int,
-    commits: int,
-    bytes_max: int = KEY_PACK_BYTES_MAX,
-) -> KeyPack:
+def build_key_pack(lines: KeyLines, newest: ObjId, sequence: int, commits: int) -> KeyPack:
     """Returns the pack of so many commits, or of fewer if their keys have too many bytes."""
-    builder = KeyPackBuilder(sequence, bytes_max)
+    builder = KeyPackBuilder(sequence, KEY_PACK_BYTES_MAX)
     for obj_id, found in islice(lines.iterate(newest, keep=False), commits):
         if not builder.add(obj_id, found.own, found.parent):
             break
