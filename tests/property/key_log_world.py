@@ -41,7 +41,8 @@ class KeyLogWorld:
     def __init__(self, seed: int, store: Store | None = None) -> None:
         self.pick = Random(seed)
         self.bench = Bench(store, seed=seed, key_pack_commits=self.pick.choice((2, 3, 4, 7)))
-        self.put_some("main")
+        self.bench.put(PATHS[0], b"0")
+        self.bench.commit_files("main", "first")
         self.bench.branch("side")
         self.bench.branch("third")
         self._trees: dict[str, Tree] = {}
@@ -101,7 +102,7 @@ class KeyLogWorld:
         pick = self.pick
         if pick.random() < 0.6:
             self.bench.repository.context.key_packs.build_due(pick.randrange(1, 9))
-        stored = list(pack_rows(self.bench))
+        stored = [one for one in pack_rows(self.bench) if one[1].value]
         if stored and pick.random() < 0.3:
             place, entry = pick.choice(stored)
             raw = bytearray(entry.value)

@@ -162,7 +162,7 @@ class KeyPacks:
     def _build_run(self, newest: ObjId, sequence: int) -> None:
         """Stores the packs from a commit to the end of its run, except those that are there."""
         end = (sequence - 1) // self.commits * self.commits
-        while sequence > end:
+        while sequence > end and newest != EMPTY_ID:
             pack = self._rows.find(newest, sequence)
             if pack is None:
                 pack = build_key_pack(self._lines, newest, sequence, sequence - end)
