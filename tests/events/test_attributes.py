@@ -13,7 +13,7 @@ from lochan.base.errors import LochanError
 from lochan.base.ids import EMPTY_ID
 from lochan.embedded import Embedded
 from lochan.model import events
-from lochan.model.commits import CommitMeta, Delete, Put, RecordJob, Unchanged
+from lochan.model.commits import CommitMeta, Delete, Operation, Put, RecordJob, Unchanged
 from lochan.model.contents import IcebergTable
 from lochan.model.events import EVENT_TYPES, Event
 from lochan.model.references import Annotation
@@ -52,6 +52,12 @@ def content_of(repository: Embedded, name: str) -> IcebergTable:
     return next(one for one in found if isinstance(one, IcebergTable))
 
 
+def later(repository: Embedded, collector: Collector) -> None:
+    """Subscribes a collector that gets what follows."""
+    assert repository._events is not None
+    repository._events.hub.subscribe(collector)
+
+
 def plain(event: Event) -> dict[str, Any]:
     return {name: getattr(event, name) for name in event.__struct_fields__}
 
@@ -59,7 +65,7 @@ def plain(event: Event) -> dict[str, Any]:
 def committed(repository: Embedded) -> Expected:
     before = head(repository, "main")
     meta = CommitMeta(message="do", authors=("A",), properties=(("p", ("q",)),))
-    operations = [put("new"), Delete(key=("a",)), Unchanged(key=("b",))]
+    operations: list[Operation] = [put("new"), Delete(key=("a",)), Unchanged(key=("b",))]
     made = repository.commits.commit("main", meta, operations).hash
     listed = ((("DELETE", ("a",))), ("PUT", ("new",)))
     stored = content_of(repository, "new")
@@ -232,7 +238,7 @@ def deleted(repository: Embedded) -> Expected:
 
 def renamed(repository: Embedded) -> Expected:
     content = content_of(repository, "a")
-    operations = [Delete(key=("a",)), Put(key=("moved",), content=content)]
+    operations: list[Operation] = [Delete(key=("a",)), Put(key=("moved",), content=content)]
     repository.commits.commit("main", "rename", operations)
     return [
         ("COMMIT", {}),
@@ -287,7 +293,7 @@ def test_every_change_raises_its_events_with_every_attribute(name):
     with collected(collector, who="someone") as repository:
         prepare(repository)
         collector_after = Collector()
-        repository._events.hub.subscribe(collector_after)
+        later(repository, collector_after)
         expected = RAISED[name](repository)
     assert collector_after.types == [type_name for type_name, _ in expected]
     for event, (_, fields) in zip(collector_after.events, expected, strict=True):
@@ -357,7 +363,7 @@ def test_what_changes_nothing_raises_nothing(name):
     with collected(collector) as repository:
         prepare(repository)
         after = Collector()
-        repository._events.hub.subscribe(after)
+        later(repository, after)
         NOTHING[name](repository)
     assert after.events == []
 

@@ -18,7 +18,8 @@ An exception of a listener never reaches a writer or another subscription.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -112,21 +113,33 @@ class Delivery:
         queued = self._take()
         if queued is None:
             return False
-        change = queued.change
-        try:
-            # What an event shows must stay, whatever happens to this process.
-            change.context.store.flush(change.epoch)
-            for event in self._builder.build(change, queued.types, self._filter.accepts_key):
-                if self._is_cancelled:
-                    break
-                if self._filter.accepts(event):
-                    self._deliver(event)
-        except LochanError as error:
-            # The store cannot be read: the events of this change are lost, and counted.
-            with self._lock:
-                self._dropped += 1
-                self._last_error = error.kind
+        passed = 0
+        for attempt in range(1, self._options.attempts_max + 1):
+            try:
+                for event in self._events(queued, passed):
+                    if self._is_cancelled:
+                        break
+                    passed += 1
+                    if self._filter.accepts(event):
+                        self._deliver(event)
+                return True
+            except LochanError as error:
+                # The store cannot be read at the moment; the events are made again, in their order.
+                with self._lock:
+                    self._last_error = error.kind
+            if attempt < self._options.attempts_max and not self._is_stopping:
+                self._sleep(self._options.sleep_first_ms * 2 ** (attempt - 1))
+        with self._lock:
+            self._dropped += 1
         return True
+
+    def _events(self, queued: _Queued, passed: int) -> Iterator[Event]:
+        """Yields the events of a change, without the first ones that were handled already."""
+        change = queued.change
+        # What an event shows must stay, whatever happens to this process.
+        change.context.store.flush(change.epoch)
+        made = self._builder.build(change, queued.types, self._filter.accepts_key)
+        return islice(made, passed, None)
 
     def pause_ms(self) -> float | None:
         """Returns for how long nothing will be tried; None if the next change may be."""
@@ -210,11 +223,15 @@ class Delivery:
             attempts += 1
             with self._lock:
                 self._retried += 1
-            self._ports.waiting.sleep_ms(self._ports.random.between(sleep_ms / 2, sleep_ms))
-            sleep_ms = min(sleep_ms * 2, options.sleep_max_ms)
+            self._sleep(sleep_ms)
+            sleep_ms *= 2
         with self._lock:
             self._delivered += 1
             self._failures = 0
+
+    def _sleep(self, sleep_ms: float) -> None:
+        longest_ms = min(sleep_ms, self._options.sleep_max_ms)
+        self._ports.waiting.sleep_ms(self._ports.random.between(longest_ms / 2, longest_ms))
 
     def _attempt(self, event: Event) -> bool:
         """Calls the listener; returns whether it took the event in time."""
