@@ -27,7 +27,7 @@ import msgspec
 from lochan.base.errors import LochanError
 from lochan.base.limits.events import EVENT_DEAD_LETTERS_MAX
 from lochan.base.ports import Lock
-from lochan.events.building import EventBuilder
+from lochan.events.builder import EventBuilder
 from lochan.events.changes import Change
 from lochan.events.filters import CompiledFilter
 from lochan.events.subscribers import (

@@ -8,7 +8,7 @@ from lochan.base.errors import Exhausted
 from lochan.base.limits.events import EVENT_SUBSCRIPTIONS_MAX
 from lochan.base.ports import NewLock
 from lochan.catalog.types import ContentTypes
-from lochan.events.building import EventBuilder
+from lochan.events.builder import EventBuilder
 from lochan.events.changes import Change
 from lochan.events.delivery import Delivery
 from lochan.events.filters import CompiledFilter, EventFilter

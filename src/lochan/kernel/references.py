@@ -330,17 +330,10 @@ class ReferenceIndex:
             # Other requests may carry the operation of a claim: the stored move is the answer then.
             return Done(write.answer if once is None else done)
 
-        read = partial(self.find, name)
         with observed(context, [name]):
-            return context.references.swap(
-                name,
-                plan,
-                self._retry(),
-                _CHANGED,
-                find_done=find_earlier,
-                read=read,
-                report=self._report_moved,
-            )
+            steps = partial(context.references.swap, name, plan, self._retry(), _CHANGED)
+            read, report = partial(self.find, name), self._report_moved
+            return steps(find_done=find_earlier, read=read, report=report)
 
     def _report_moved(self, made: MovedReference) -> None:
         """Reports a move; a deletion is reported when it is finished."""

@@ -17,13 +17,16 @@ EVENT_CONTENTS_READ: Final = 200
 # Attempts for one event before it becomes a dead letter: with the sleeps below some seconds.
 EVENT_ATTEMPTS_MAX: Final = 5
 
-# The sleep before the second attempt; each later one is twice as long, up to the largest.
+# The sleep before the second attempt, in which most receivers are back; each later one is doubled.
 EVENT_SLEEP_FIRST_MS: Final = 100.0
+
+# The longest sleep: a stopping process interrupts it, and an operator who watches does not wait.
 EVENT_SLEEP_MAX_MS: Final = 5_000.0
 
-# Events in a row that failed in all attempts before the breaker opens, and how long it is open: a
-# receiver that is down for long gets one attempt in that time.
+# Events in a row that failed in all attempts before the breaker opens: one may itself be bad.
 EVENT_FAILURES_MAX: Final = 3
+
+# How long the breaker is open: a receiver that is down for long gets one attempt in that time.
 EVENT_BREAKER_MS: Final = 30_000
 
 # How long one call of a subscriber may take; then its queue takes no more until it returns.
