@@ -154,12 +154,12 @@ class Boto3:
         message = f"boto3 {number}"
         for key, body in ((f"boto3/{number}", b"by boto3 " * 9_000), ("shared", b"%d" % number)):
             self._s3.put_object(Bucket=REPOSITORY, Key=f"{branch}/{key}", Body=body)
-        return self._client.files.commit(branch, message).hash, message
+        return str(self._client.files.commit(branch, message).hash), message
 
     def revert(self, branch: str, commit: str) -> tuple[str, str]:
         message = f"undo {commit[:8]}"
         done = self._client.merges.revert(branch, [commit], message)
-        return done.hash, message
+        return str(done.hash), message
 
     def log(self, branch: str) -> Logged:
         found = self._client.history.iterate(branch)
