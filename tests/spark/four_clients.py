@@ -137,7 +137,13 @@ class Lakefs:
 
     def files(self, ref: str) -> Files:
         at = self._repository.ref(ref)
-        return {each.path: at.object(each.path).reader().read() for each in at.objects()}
+        found: Files = {}
+        for each in at.objects():
+            with at.object(each.path).reader("rb") as reader:
+                read = reader.read()
+            assert isinstance(read, bytes)
+            found[each.path] = read
+        return found
 
 
 class Boto3:
