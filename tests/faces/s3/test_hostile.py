@@ -169,7 +169,7 @@ ALTERED: dict[str, tuple[Callable[[str], str], tuple[int, str]]] = {
         lambda url: url.replace("X-Amz-Expires=60", "X-Amz-Expires=600"),
         (403, "SignatureDoesNotMatch"),
     ),
-    "time": (lambda url: later(url), (403, "SignatureDoesNotMatch")),
+    "time": (later, (403, "SignatureDoesNotMatch")),
     "more query": (lambda url: f"{url}&uploads=", (403, "SignatureDoesNotMatch")),
     "twice": (lambda url: f"{url}&X-Amz-Expires=600", (400, "InvalidArgument")),
     "no signature": (
