@@ -18,6 +18,7 @@ from lochan.spark.write.arrow_files import write_task
 from lochan.spark.write.snapshots import all_files, replace_files
 from lochan.spark.write.statistics import build_data_file, build_layout, read_facts
 from lochan.spark.write.transforms import build_spec
+from tests.profile import counted
 from tests.spark.readers import same_for_all
 
 SCHEMA = Schema(NestedField(1, "region", StringType()), NestedField(2, "n", LongType()))
@@ -64,7 +65,9 @@ def numbers(table: Table) -> list[int]:
 
 
 @pytest.mark.parametrize("version", ["1", "2"])
-@pytest.mark.parametrize("by", ["region", "truncate(1, region)", "bucket(4, region)"])
+@pytest.mark.parametrize(
+    "by", ["region", "truncate(1, region)", "bucket(4, region)"][: counted(1, 3)]
+)
 def test_a_table_whose_partition_was_dropped_is_written_on(catalog, version, by):
     table = dropped(catalog, version, by=by)
     put(table, pa.array([3]))
