@@ -112,7 +112,7 @@ def test_a_schema_that_only_a_snapshot_knows_makes_every_name_doubtful(lake):
     assert shape_by_ids(forgotten, table.schema()).sources[0].name != "v"
 
 
-@pytest.mark.parametrize("by_arrow", [False, True])
+@pytest.mark.parametrize("by_arrow", [True, False][: counted(1, 2)])
 def test_a_float_is_compared_with_a_number_as_spark_does(lake, by_arrow):
     table = lake.catalog.create_table("t.values", column(iceberg.FloatType()))
     append(table, 0.1)
@@ -206,7 +206,7 @@ def test_a_merge_leaves_files_that_are_older_than_a_default_to_the_reader_that_k
     assert _split(lake, table, tasks) == ([], tasks)
 
 
-@pytest.mark.parametrize("by_arrow", [False, True])
+@pytest.mark.parametrize("by_arrow", [True, False][: counted(1, 2)])
 def test_values_beyond_a_column_choose_as_sql_does(lake, by_arrow):
     schema = Schema(
         iceberg.NestedField(1, "i", iceberg.IntegerType(), required=False),

@@ -102,7 +102,7 @@ def test_files_by_a_column_that_nobody_knows_any_more_stay_as_they_are(catalog):
     assert numbers(table) == [1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("version", ["1", "2"])
+@pytest.mark.parametrize("version", ["2", "1"][: counted(1, 2)])
 def test_spark_writes_a_table_whose_partition_was_dropped(lake, version):
     frame = lake.spark.sql("select 'x' as region, 1L as n, 'a' as s")
     table = lake.catalog.create_table(
