@@ -77,7 +77,7 @@ RECENT_KEYS_MAX: Final = 10_000
 
 # Commits that the publisher of a branch remembers of what was merged into it, about 150 bytes each;
 # a search for a merge base that passes more of them goes through history.
-REACH_COMMITS_MAX: Final = 10_000
+REACH_COMMITS_MAX: Final = 4_000
 
 # A merge of so many commits of the source at most is looked at before it is planned: whether it is
 # so small that it is planned in the lane. Each is one read.
