@@ -19,7 +19,7 @@ def check_remembered(reach: LineReach, graph: Graph, head: ObjId, source: ObjId)
     left, right = graph.views[head], graph.views[source]
     found, expected = reach.merge_base(views, left, right), merge_base(views, left, right)
     _, bases = best(graph, head, source)
-    assert (None if found is None else found.obj_id) in (bases or {None})
+    assert _id_of(found) in bases if bases else found is None
     assert _id_of(found) == _id_of(expected)
 
 

@@ -195,9 +195,7 @@ def shared_sequence(commits: CommitSource, line: CommitView, other: CommitView) 
     shared = meeting(commits, line, other)
     if other.merges == shared.merges:
         return shared.sequence
-    return last_where(
-        commits, line, shared.sequence, lambda view: has_merged(commits, other, view)
-    )
+    return last_where(commits, line, shared.sequence, lambda view: has_merged(commits, other, view))
 
 
 def last_where(
