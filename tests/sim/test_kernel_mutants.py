@@ -79,7 +79,7 @@ def chain_goes_on_from_a_refused_member(patch: pytest.MonkeyPatch) -> None:
         context = self.context
         head = context.views.load(ObjId(row.row.pointer))
         builder = Builder(context.views, context.nodes, context.rule, context.clock, head)
-        chain = publish._Chain(row, [], [], row.row)
+        chain = publish._Chain(row, [], [], row.row, reach)
         for proposal in proposals:
             made = []
             try:

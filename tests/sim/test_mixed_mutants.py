@@ -306,10 +306,6 @@ def statements_have_one_outcome(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(publish_many, "_written", written)
 
 
-def lanes_remember_what_was_never_published(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(LineReach, "_cut", lambda _, sequence: None)
-
-
 def lanes_remember_what_a_later_head_has(patch: pytest.MonkeyPatch) -> None:
     """A head that was moved back is taken for the one that it was."""
     right = LineReach._extend
@@ -325,7 +321,6 @@ def lanes_remember_what_a_later_head_has(patch: pytest.MonkeyPatch) -> None:
 MUTANTS: dict[Patch, str] = {
     base_is_that_of_the_published_head: AGAIN,
     base_is_where_the_lines_meet: AGAIN,
-    lanes_remember_what_was_never_published: TWO_SERVERS,
     lanes_remember_what_a_later_head_has: AGAIN,
     replays_what_the_published_head_lacks: AGAIN,
     replays_carry_back_what_the_chain_has: ONE_SERVER,

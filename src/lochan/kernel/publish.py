@@ -107,6 +107,7 @@ class _Chain(msgspec.Struct):
     built: list[Built]
     after: ReferenceRow
     """The row without the sealed tokens that the proposals have taken."""
+    reach: LineReach | None
 
     @property
     def writes(self) -> bool:
@@ -138,7 +139,7 @@ class Publisher:
         self._find = find or context.references.fetch
         self._known: StampedRow | None = None
         self._recent: Recent | None = None
-        self._reach = LineReach()
+        self._reach: LineReach | None = None
         self._cautious_rounds = 0
 
     def publish(self, proposals: Sequence[Proposal], join: Join = lambda: ()) -> list[Settled]:
@@ -174,7 +175,7 @@ class Publisher:
         if known is None or self._cautious_rounds:
             return None
         try:
-            chain = self._plan(known, proposals, self._recent, self._reach)
+            chain = self._plan(known, proposals, self._recent, self._take_reach())
         except OutdatedRow:
             self._known = None
             return None
@@ -209,7 +210,7 @@ class Publisher:
         known = self._known
         row = self.fetch() if known is None else known
         try:
-            chain = self._plan(row, proposals, self._recent, self._reach)
+            chain = self._plan(row, proposals, self._recent, self._take_reach())
         except OutdatedRow:
             self._known = None
             return None
@@ -243,7 +244,7 @@ class Publisher:
             check_takes_commits(row.row)
             undisturbed = self._known is not None and self._known.stamp == row.stamp
             self._cautious_rounds = self._cautious_rounds - 1 if undisturbed else _CAUTIOUS_ROUNDS
-            chain = self._plan(row, proposals, self._recent, self._reach)
+            chain = self._plan(row, proposals, self._recent, self._take_reach())
             self._known = row
             if not chain.writes or self._swap(chain, hold.apply):
                 return chain.settled
@@ -291,7 +292,7 @@ class Publisher:
         )
         if len(proposals) > 1 and row is not self._known:
             read_ahead(context.nodes, head, proposals)
-        chain = _Chain(row, [], [], row.row)
+        chain = _Chain(row, [], [], row.row, reach)
         for proposal in proposals:
             try:
                 self.check_incarnation(proposal, row.row)
@@ -310,7 +311,17 @@ class Publisher:
             chain.built += made
             chain.after = after
             head = top
+        if not chain.built and reach is not None:
+            self._reach = reach
         return chain
+
+    def _take_reach(self) -> LineReach:
+        """Returns what is remembered of merges, which is kept only if the chain is published.
+
+        It gets to know the commits of the chain, and nothing can be read of those if they are not.
+        """
+        reach, self._reach = self._reach, None
+        return reach or LineReach()
 
     def _swap(self, chain: _Chain, apply: Apply) -> bool:
         """Steps 3 and 4; returns whether the chain is published."""
@@ -366,7 +377,7 @@ class Publisher:
                 recent = Recent(built.view)
             elif built.view.obj_id != recent.head:
                 recent.add(built.view)
-        self._recent = recent
+        self._recent, self._reach = recent, chain.reach
 
     def _apply(self, objects: list[tuple[ObjId, bytes]], condition: SetIf, apply: Apply) -> Outcome:
         context = self.context

@@ -3,8 +3,9 @@
 The search for a merge base takes commits by falling generation. If many branches were merged into
 one since the base, each search would pass all of them again. Here every commit that the line of
 first parents has brought is kept with the sequence at which it came, so that a further commit on
-the line adds only what is new by it. What a commit has never changes, so nothing here goes stale,
-and commits that were never published do no harm.
+the line adds only what is new by it. What a commit has never changes, so nothing here goes stale.
+Every commit that it was asked about must be readable later: it is given up with a chain that was
+not published.
 
 Used by the publisher of one branch, by one thread at a time.
 """
@@ -25,7 +26,6 @@ class LineReach:
         self._commits_max = commits_max
         self._floor: CommitView | None = None
         self._top: CommitView | None = None
-        # In the order in which the line brought them: the sequences never fall.
         self._reached: dict[ObjId, int] = {}
 
     def merge_base(
@@ -66,21 +66,10 @@ class LineReach:
         ):
             if is_ancestor(commits, head, top):
                 return True
-            meet = meeting(commits, top, head)
-            self._cut(meet.sequence)
-            if self._add_line(commits, floor, meet, head):
+            if is_ancestor(commits, top, head) and self._add_line(commits, floor, top, head):
                 return True
         self._reached.clear()
         return self._add_line(commits, shared, shared, head)
-
-    def _cut(self, sequence: int) -> None:
-        """Forgets what came after a commit of the line."""
-        reached = self._reached
-        while reached:
-            obj_id, came = reached.popitem()
-            if came <= sequence:
-                reached[obj_id] = came
-                return
 
     def _add_line(
         self, commits: CommitSource, floor: CommitView, top: CommitView, head: CommitView
