@@ -27,8 +27,10 @@ SCHEMA_VERSION: Final = 1
 _CREATE: Final = (
     "CREATE TABLE stamps (last INTEGER NOT NULL)",
     "INSERT INTO stamps (last) VALUES (0)",
-    "CREATE TABLE rows (partition BLOB NOT NULL, key BLOB NOT NULL, stamp INTEGER NOT NULL, "
-    "half_day INTEGER NOT NULL, value BLOB NOT NULL, PRIMARY KEY (partition, key))",
+    """CREATE TABLE rows (
+        partition BLOB NOT NULL, key BLOB NOT NULL, stamp INTEGER NOT NULL,
+        half_day INTEGER NOT NULL, value BLOB NOT NULL, PRIMARY KEY (partition, key)
+    )""",
     f"PRAGMA application_id = {APPLICATION_ID}",
     f"PRAGMA user_version = {SCHEMA_VERSION}",
 )

@@ -10,8 +10,8 @@ A test class inherits the suites and provides one fixture, `store`, an open and 
             yield store
             store.close()
 
-A store that has an address inherits `OpenedByUrl` instead, and provides the fixture `url` of a fresh
-store; `store` and `reopen` follow from it.
+A store that has an address inherits `OpenedByUrl` instead, and provides the fixture `url` of a
+fresh store; `store` and `reopen` follow from it.
 
 Suites of a place for object data (`staging.BlockStore`) have the fixture `place`, an open and empty
 place; `ImportContract` also needs `foreign`. Needs pytest and nothing else.
