@@ -107,6 +107,8 @@ class ServerReady(msgspec.Struct, frozen=True):
     store: str
     insecure: str = ""
     """What the server gives up by a setting; empty for nothing."""
+    files_url: str = ""
+    """Where clients of lakeFS and of S3 are served; empty if they are not."""
 
 
 class Telemetry:
@@ -267,7 +269,8 @@ def _serve(
         if file is not None:
             written.append(write_server_file(file, url))
         warn_exposure(settings, insecure, authenticates=authenticates)
-        ready(ServerReady(url, str(parse_store_url(settings.store)), insecure))
+        store_name = str(parse_store_url(settings.store))
+        ready(ServerReady(url, store_name, insecure, _files_url(settings, url)))
 
     try:
         run_until_stopped(make, on_ready)
@@ -357,6 +360,13 @@ def file_faces(settings: Settings, repositories: Repositories, access: ServerAcc
         S3Face(repositories, access.signed_authentication, settings.s3_domains),
         LakefsFace(repositories, access.control, settings.repository, access.authentication),
     ]
+
+
+def _files_url(settings: Settings, url: str) -> str:
+    """Returns the address for clients of lakeFS and of S3, beside that of the main port."""
+    if not settings.files_port:
+        return ""
+    return f"{url.rpartition(':')[0]}:{settings.files_port}"
 
 
 def file_listeners(
