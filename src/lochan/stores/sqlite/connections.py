@@ -41,7 +41,7 @@ class _Library:
 _LIBRARY: Final = _Library()
 
 
-class Connections:
+class SqliteConnections:
     """A pool; `with connections.use() as one:` has a connection for itself."""
 
     def __init__(self, path: Path, busy_timeout_ms: int) -> None:
@@ -55,7 +55,7 @@ class Connections:
         _check_path(path)
         if _LIBRARY.inherited:
             raise StoreForked(_forked_message(path))
-        after_fork(self, Connections._forked)
+        after_fork(self, SqliteConnections._forked)
         first = self._connect()
         try:
             prepare(first, path, busy_timeout_ms)

@@ -54,7 +54,7 @@ from lochan.kv.store import (
     Won,
 )
 from lochan.process import after_fork
-from lochan.stores.sqlite.connections import Connections
+from lochan.stores.sqlite.connections import SqliteConnections
 from lochan.stores.sqlite.failures import commit_failure, failure
 
 CAPABILITIES: Final = Capabilities(
@@ -109,7 +109,7 @@ class SqliteStore:
         self._writers = Lock()
         self._counting = Lock()
         self._writes = 0
-        self._connections = Connections(path, busy_timeout_ms)
+        self._connections = SqliteConnections(path, busy_timeout_ms)
         after_fork(self, SqliteStore._forked)
 
     def __repr__(self) -> str:
