@@ -60,8 +60,11 @@ from lochan.stores.sqlite.failures import commit_failure, failure
 CAPABILITIES: Final = Capabilities(
     # SQLite takes a gigabyte; the bounds of the other embedded store serve for moving between them.
     value_bytes_max=4 * 1_024 * 1_024,
+    read_items_max=10_000,
     batch_items_max=10_000,
     batch_bytes_max=32 * 1_024 * 1_024,
+    apply_items_max=10_000,
+    apply_bytes_max=32 * 1_024 * 1_024,
     atomic_apply=True,
     inline=False,
     durable_on_return=True,
