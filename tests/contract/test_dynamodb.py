@@ -16,6 +16,7 @@ SUITES = (OpenedByUrl, *PLAIN_CONTRACTS, DurabilityContract, ForkSharedContract)
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("dynamodb")
 class TestDynamodb(*SUITES):  # type: ignore[misc]
     @pytest.fixture
     def url(self) -> str:

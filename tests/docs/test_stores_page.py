@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from lochan.assembly import store_schemes
 from lochan.kv.store import Capabilities
+from lochan.stores.dynamodb.store import CAPABILITIES as DYNAMODB
 from lochan.stores.memory.store import CAPABILITIES as MEMORY
 from lochan.stores.postgres.store import CAPABILITIES as POSTGRES
 from lochan.stores.rocksdb.store import CAPABILITIES as ROCKSDB
 from lochan.stores.sqlite.store import CAPABILITIES as SQLITE
 from tests.architecture.tree import ROOT
 
-STORES = {"memory": MEMORY, "postgresql": POSTGRES, "rocksdb": ROCKSDB, "sqlite": SQLITE}
+STORES = {
+    "dynamodb": DYNAMODB,
+    "memory": MEMORY,
+    "postgresql": POSTGRES,
+    "rocksdb": ROCKSDB,
+    "sqlite": SQLITE,
+}
 PAGE = ROOT / "docs/stores.md"
 
 
@@ -18,8 +25,9 @@ def row(scheme: str, can: Capabilities) -> str:
     cells = [
         f"`{scheme}:`",
         _bytes(can.value_bytes_max),
-        f"{can.batch_items_max:,}",
-        _bytes(can.batch_bytes_max),
+        f"{can.read_items_max:,}",
+        f"{can.batch_items_max:,}, {_bytes(can.batch_bytes_max)}",
+        f"{can.apply_items_max:,}, {_bytes(can.apply_bytes_max)}",
         *(_word(one) for one in (can.atomic_apply, can.durable_on_return, can.row_locks)),
     ]
     return f"| {' | '.join(cells)} |"
@@ -35,7 +43,7 @@ def test_every_installed_store_is_on_the_page() -> None:
 
 
 def _bytes(size: int) -> str:
-    return f"{size >> 20} MB" if size >= 1 << 20 else f"{size >> 10} KB"
+    return f"{size / 2**20:.2g} MB" if size >= 2**20 else f"{size >> 10} KB"
 
 
 def _word(yes: bool) -> str:

@@ -17,6 +17,7 @@ from lochan.testing.contracts.sample_rows import (
     fetch,
     fetch_all,
     must_win,
+    put_all,
     values,
 )
 
@@ -38,7 +39,7 @@ class BulkContract:
     @pytest.mark.parametrize("count", [1, 2, 15, 16, 17, 100])
     def test_get_many_is_a_loop_of_gets(self, store: Store, count: int) -> None:
         random = Random(count)
-        store.put_many([(REFERENCES, key, b"v" + key) for key in KEYS[::2]])
+        put_all(store, [(REFERENCES, key, b"v" + key) for key in KEYS[::2]])
         names = [(REFERENCES, random.choice(KEYS)) for _ in range(count)]
         assert store.get_many(names) == [store.get(*name) for name in names]
 
