@@ -133,10 +133,17 @@ class JavaServer:
                 socket.create_connection(("127.0.0.1", self.port)).close()
                 return
             except OSError:
-                if self._process.poll() is not None or time.monotonic() > deadline:
+                if self._has_ended() or time.monotonic() > deadline:
                     log = (self._folder / "log").read_text("utf-8", "replace")
                     raise RuntimeError(f"the program did not start: {log[-2_000:]}") from None
-                time.sleep(_LOOK_EVERY_S)
+
+    def _has_ended(self) -> bool:
+        """Waits for a moment whether the program ends."""
+        try:
+            self._process.wait(_LOOK_EVERY_S)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
 
 
 def free_port() -> int:

@@ -21,7 +21,7 @@ from lochan.stores.dynamodb.address import read_address
 from lochan.stores.dynamodb.batches import fetch_items, write_items
 from lochan.stores.dynamodb.client import ATTEMPTS_MAX
 from lochan.stores.dynamodb.items import item_key, row_item
-from lochan.stores.dynamodb.names import Place
+from lochan.stores.dynamodb.names import ItemPlace
 from lochan.stores.dynamodb.store import CAPABILITIES
 from lochan.stores.dynamodb.transactions import add_objects, apply_change, set_row
 from lochan.testing.contracts.sample_rows import OBJECTS, REFERENCES
@@ -29,7 +29,7 @@ from tests.stores.dynamodb.recorded import cancelled, recorded, refused
 
 ROW = SetIf(REFERENCES, b"main", b"head", ABSENT)
 TWO = [(OBJECTS, b"a", b"1"), (OBJECTS, b"b", b"2")]
-PLACES = [Place(b"\x00p", b"%d" % number) for number in range(3)]
+PLACES = [ItemPlace(b"\x00p", b"%d" % number) for number in range(3)]
 PUTS = [{"PutRequest": {"Item": item_key(place)}} for place in PLACES]
 THROTTLED = "ProvisionedThroughputExceededException"
 CONDITION = "ConditionalCheckFailed"
@@ -163,7 +163,7 @@ def test_a_conflict_with_a_single_write_is_waited_for() -> None:
 
 
 def test_a_row_that_is_not_as_expected_is_lost_whatever_the_other_reasons() -> None:
-    there = row_item(Place(b"p", b"main"), b"theirs", Stamp(b"stamp"))
+    there = row_item(ItemPlace(b"p", b"main"), b"theirs", Stamp(b"stamp"))
     client, stub, _ = recorded(cancelled(CONFLICT, CONDITION, CONDITION, item=there))
     outcome = apply_change(client, TWO, 1, ROW)
     assert isinstance(outcome, Lost)

@@ -12,16 +12,16 @@ from typing import Any, Final
 from lochan.base.errors import Exhausted, Unavailable, Unknown
 from lochan.stores.dynamodb.client import DynamoClient
 from lochan.stores.dynamodb.items import Item, item_key
-from lochan.stores.dynamodb.names import Place, Range, first_sort, last_sort
+from lochan.stores.dynamodb.names import ItemPlace, Range, first_sort, last_sort
 
 # DynamoDB's own bounds of one request.
 GET_ITEMS_MAX: Final = 100
 WRITE_ITEMS_MAX: Final = 25
 
 
-def fetch_items(client: DynamoClient, places: Iterable[Place]) -> dict[Place, Item]:
+def fetch_items(client: DynamoClient, places: Iterable[ItemPlace]) -> dict[ItemPlace, Item]:
     """Returns the items that exist, as they are now."""
-    found: dict[Place, Item] = {}
+    found: dict[ItemPlace, Item] = {}
     wanted = [item_key(place) for place in dict.fromkeys(places)]
     for start in range(0, len(wanted), GET_ITEMS_MAX):
         left = wanted[start : start + GET_ITEMS_MAX]
@@ -31,7 +31,7 @@ def fetch_items(client: DynamoClient, places: Iterable[Place]) -> dict[Place, It
             answer = client.read("batch_get_item", RequestItems=asked)
             some = answer["Responses"].get(client.table, [])
             for item in some:
-                found[Place(item["p"]["B"], item["k"]["B"])] = item
+                found[ItemPlace(item["p"]["B"], item["k"]["B"])] = item
             left = answer.get("UnprocessedKeys", {}).get(client.table, {}).get("Keys", [])
             if left and some:
                 # An answer has 16 MB at most: the rest is fetched without a sleep.

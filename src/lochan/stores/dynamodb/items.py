@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from lochan.base.checks import check_stored
 from lochan.kv.store import ABSENT, PRESENT, Entry, Expected, Stamp
-from lochan.stores.dynamodb.names import Place
+from lochan.stores.dynamodb.names import ItemPlace
 
 STAMP_BYTES: Final = 16
 
@@ -29,12 +29,12 @@ def new_stamp() -> Stamp:
     return Stamp(os.urandom(STAMP_BYTES))
 
 
-def item_key(place: Place) -> Item:
+def item_key(place: ItemPlace) -> Item:
     """Returns hash key and sort key."""
     return {"p": {"B": place.collection}, "k": {"B": place.sort}}
 
 
-def row_item(place: Place, value: bytes, stamp: Stamp) -> Item:
+def row_item(place: ItemPlace, value: bytes, stamp: Stamp) -> Item:
     """Returns the item of a row that is no object."""
     return {**item_key(place), "v": {"B": value}, "s": {"B": stamp}, "h": {"N": "0"}}
 

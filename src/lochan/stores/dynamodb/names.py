@@ -27,7 +27,7 @@ _OF_CONTINUATION: Final = b"\x01"
 _MARK: Final = b"\x01"
 
 
-class Place(msgspec.Struct, frozen=True, gc=False):
+class ItemPlace(msgspec.Struct, frozen=True, gc=False):
     """Hash key and sort key of an item."""
 
     collection: bytes
@@ -45,21 +45,21 @@ def continuation(collection: bytes, head: bytes) -> bytes:
     return _OF_CONTINUATION + sha256(size + collection + head).digest()
 
 
-def place_of(partition: Partition, key: bytes) -> Place:
+def place_of(partition: Partition, key: bytes) -> ItemPlace:
     """Returns where a row is."""
     collection = collection_of(partition)
     while len(key) > HEAD_BYTES:
         collection = continuation(collection, key[:HEAD_BYTES])
         key = key[HEAD_BYTES:]
-    return Place(collection, key)
+    return ItemPlace(collection, key)
 
 
-def marks_of(partition: Partition, key: bytes) -> list[Place]:
+def marks_of(partition: Partition, key: bytes) -> list[ItemPlace]:
     """Returns the marks that lead to a row, none for most."""
-    marks: list[Place] = []
+    marks: list[ItemPlace] = []
     collection = collection_of(partition)
     while len(key) > HEAD_BYTES:
-        marks.append(Place(collection, key[:HEAD_BYTES] + _MARK))
+        marks.append(ItemPlace(collection, key[:HEAD_BYTES] + _MARK))
         collection = continuation(collection, key[:HEAD_BYTES])
         key = key[HEAD_BYTES:]
     return marks

@@ -15,7 +15,7 @@ from lochan.base.errors import InvalidUrl, NewerFormat, Unavailable
 from lochan.stores.dynamodb.client import DynamoClient
 from lochan.stores.dynamodb.failures import CONDITION_FAILED, TABLE_EXISTS, TABLE_MISSING
 from lochan.stores.dynamodb.items import item_key
-from lochan.stores.dynamodb.names import Place
+from lochan.stores.dynamodb.names import ItemPlace
 
 SCHEMA_VERSION: Final = 1
 
@@ -33,7 +33,7 @@ _ATTRIBUTES: Final = [
 ]
 
 # No partition's collection begins so.
-_VERSION: Final = item_key(Place(b"\x02lochan", b"version"))
+_VERSION: Final = item_key(ItemPlace(b"\x02lochan", b"version"))
 
 
 def prepare(client: DynamoClient, sleep: Callable[[float], None]) -> None:

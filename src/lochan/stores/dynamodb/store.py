@@ -61,7 +61,7 @@ from lochan.stores.dynamodb.batches import (
 from lochan.stores.dynamodb.client import DynamoClient
 from lochan.stores.dynamodb.failures import CONDITION_FAILED, CONFLICTS
 from lochan.stores.dynamodb.names import (
-    Place,
+    ItemPlace,
     Range,
     behind_mark,
     collection_of,
@@ -252,7 +252,7 @@ class DynamoStore:
         """
         self._client.check_open()
         check_partition(partition)
-        waiting: list[Place] = []
+        waiting: list[ItemPlace] = []
         deleted = 0
         try:
             for place, _, _ in self._walk(
@@ -288,10 +288,10 @@ class DynamoStore:
         """Replaces a lock that a thread of the parent may have."""
         self._lock = Lock()
 
-    def _walk(self, part: Range, most: int) -> Iterator[tuple[Place, bytes, forms.Item]]:
+    def _walk(self, part: Range, most: int) -> Iterator[tuple[ItemPlace, bytes, forms.Item]]:
         """Yields place, key and item of every row in order; a mark after the rows behind it."""
         levels = [(part, read_range(self._client, part, most))]
-        marks: list[tuple[Place, bytes, forms.Item]] = []
+        marks: list[tuple[ItemPlace, bytes, forms.Item]] = []
         while levels:
             here, rows = levels[-1]
             item = next(rows, None)
@@ -301,7 +301,7 @@ class DynamoStore:
                     yield marks.pop()
                 continue
             sort: bytes = item["k"]["B"]
-            found = (Place(here.collection, sort), here.before + sort, item)
+            found = (ItemPlace(here.collection, sort), here.before + sort, item)
             if is_mark(sort):
                 behind = behind_mark(here, sort)
                 marks.append(found)
@@ -324,5 +324,5 @@ class DynamoStore:
             self._writes += 1
 
 
-def _deletion(place: Place) -> dict[str, dict[str, forms.Item]]:
+def _deletion(place: ItemPlace) -> dict[str, dict[str, forms.Item]]:
     return {"DeleteRequest": {"Key": forms.item_key(place)}}
