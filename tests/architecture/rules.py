@@ -25,7 +25,7 @@ BROAD_EXCEPT_PLACES: dict[str, str] = {
     "src/lochan/transport/error_boundary.py": "a bug in one handler must not end the server",
 }
 
-# Libraries of the extras `spark`, `iceberg`, `s3` and `dynamodb`: only these packages may import them.
+# Libraries of extras (`spark`, `iceberg`, `s3`, `dynamodb`): only these packages may import them.
 _SPARK = ("src/lochan/spark/", "src/pyspark_lochan.py")
 _TABLES = (*_SPARK, "src/lochan/iceberg/")
 _AWS = ("src/lochan/aws.py", "src/lochan/blocks/s3/", "src/lochan/stores/dynamodb/")
