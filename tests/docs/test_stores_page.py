@@ -48,3 +48,33 @@ def _bytes(size: int) -> str:
 
 def _word(yes: bool) -> str:
     return "yes" if yes else "no"
+
+
+# Those of seed 004, in the order and mostly in the words of its list.
+SIXTEEN = (
+    "PostgreSQL",
+    "MySQL",
+    "RocksDB",
+    "MongoDB",
+    "DynamoDB",
+    "FoundationDB",
+    "Azure Cosmos",
+    "Azure Blob Store",
+    "Google BigTable",
+    "Google Spanner",
+    "Google Cloud Storage",
+    "HBase",
+    "Cassandra",
+    "Raft",
+    "persistent Redis",
+    "in-memory tree",
+)
+
+
+def test_every_database_of_the_seed_has_one_row_with_a_known_state() -> None:
+    table = PAGE.read_text("utf-8").partition("<!-- databases -->\n")[2].partition("\n\n")[0]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()[2:]]
+    for name in SIXTEEN:
+        assert sum(name in row[0] for row in rows) == 1, name
+    assert {row[1] for row in rows} == {"built", "open", "plug-in"}
+    assert all(len(row) == 3 and row[2] for row in rows)
