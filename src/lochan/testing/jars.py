@@ -91,6 +91,11 @@ def _fetch(maven: str, package: Package, folder: Path) -> bool:
         return True
 
 
+# The shell ends the program when its own input ends: at `stop`, or with the process of the tests,
+# which may be killed before it has stopped anything.
+_GUARD: Final = '"$@" & program=$!; read -r _; kill $program; wait $program'
+
+
 class JavaServer:
     """A running program that listens on `port`; `stop` ends it."""
 
@@ -99,13 +104,22 @@ class JavaServer:
         self.port = free_port()
         java = shutil.which("java") or "java"
         given = [one.replace("PORT", str(self.port)) for one in arguments]
-        command = [java, f"-Xmx{heap_mb}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        command = [
+            "/bin/sh",
+            "-c",
+            _GUARD,
+            "sh",
+            java,
+            f"-Xmx{heap_mb}m",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+        ]
         command += [f"-Djava.library.path={jars}", "-cp", f"{jars}/*", *given]
         with (self._folder / "log").open("wb") as log:
             self._process = subprocess.Popen(  # noqa: S603 - the program is no input
                 command,
                 cwd=self._folder,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
@@ -117,8 +131,9 @@ class JavaServer:
 
     def stop(self) -> None:
         """Ends the program; harmless when it has ended already."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
         if self._process.poll() is None:
-            self._process.terminate()
             try:
                 self._process.wait(_STOP_S)
             except subprocess.TimeoutExpired:
