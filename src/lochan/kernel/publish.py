@@ -182,7 +182,11 @@ class Publisher:
         if not chain.built:
             return None
         begun = self._write_of(chain)
-        return None if _size_of(begun.objects) > CHAIN_BYTES_MAX // 4 else begun
+        can = self.context.store.capabilities
+        bytes_max = min(CHAIN_BYTES_MAX // 4, can.apply_bytes_max)
+        if len(begun.objects) > can.apply_items_max or _size_of(begun.objects) > bytes_max:
+            return None
+        return begun
 
     def end(self, begun: Begun, outcome: Outcome | None) -> list[Settled] | None:
         """Settles a chain by the outcome of its write; None is an unknown outcome.
@@ -381,8 +385,9 @@ class Publisher:
 
     def _apply(self, objects: list[tuple[ObjId, bytes]], condition: SetIf, apply: Apply) -> Outcome:
         context = self.context
-        items_max = context.store.capabilities.batch_items_max
-        if len(objects) > items_max or _size_of(objects) > CHAIN_BYTES_MAX:
+        can = context.store.capabilities
+        bytes_max = min(CHAIN_BYTES_MAX, can.apply_bytes_max)
+        if len(objects) > can.apply_items_max or _size_of(objects) > bytes_max:
             # Too much for one statement: objects first, they are harmless without the row.
             context.objects.store_many(objects)
             objects = []

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 
 import msgspec
 
-from lochan.base.errors import LochanError, Unavailable, Unknown
+from lochan.base.errors import Exhausted, LochanError, Unavailable, Unknown
 from lochan.base.limits.commits import CHAIN_BYTES_MAX
 from lochan.kernel.publish import Begun, Proposal, Publisher, Settled
 from lochan.kernel.settled import observed
@@ -55,7 +55,7 @@ def _publish_many(batches: Sequence[BranchBatch]) -> list[Answer | None]:
     for group in _groups(begun):
         try:
             outcomes = _written(batches, group)
-        except Unavailable:
+        except (Exhausted, Unavailable):
             continue
         for (at, planned), outcome in zip(group, outcomes, strict=True):
             try:

@@ -109,7 +109,8 @@ def send_until_known(
             return find_done() or outcome
         except Unknown as error:
             in_doubt, trouble = True, error
-        except Unavailable as error:
+        except (Exhausted, Unavailable) as error:
+            # This attempt had no effect, but an earlier one may have had one.
             if not in_doubt:
                 raise
             trouble = error
@@ -231,7 +232,7 @@ class RowTable(Generic[Row]):
         return decision if isinstance(decision, Done) else None
 
     def _entries(self, keys: Sequence[str | bytes]) -> list[Entry | None]:
-        step = self._store.capabilities.batch_items_max
+        step = self._store.capabilities.read_items_max
         entries: list[Entry | None] = []
         for start in range(0, len(keys), step):
             names = [(self._place, _raw(key)) for key in keys[start : start + step]]
