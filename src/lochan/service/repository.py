@@ -45,6 +45,7 @@ from lochan.service.references import References
 from lochan.service.resets import BranchResets
 from lochan.service.resolve import Resolver
 from lochan.service.settings import RepositorySettings
+from lochan.service.staged_heads import StagedHeads
 from lochan.service.upload_sweep import UploadSweep
 from lochan.service.uploads import Uploads
 from lochan.staging.staging import Staging
@@ -80,13 +81,14 @@ class Repository:
         self.jobs = Jobs(context, types, resolver)
         self.history = History(context, types, resolver)
         self.commit_log = CommitLog(context, types, resolver)
-        writes = CommitWrites(context, types, resolver, claims, access)
         places = self._places = FilePlaces(context, files.open_place)
         self.settings = RepositorySettings(context, claims, access)
         protection = self.protection = BranchProtection(self.settings, access, context.clock)
+        writes = CommitWrites(context, types, resolver, claims, access, protection)
         parts = FileContext(
             context, types, resolver, claims, access, self._names, staging, places, protection
         )
+        self.staged_heads = StagedHeads(context.clock, files.new_lock())
         self.commits = Commits(writes, StagedCommits(parts, writes))
         self.files = Files(parts)
         self.uploads = Uploads(parts)

@@ -47,8 +47,24 @@ FILE_READ_BYTES_MAX: Final = 256 * 1_024**2
 # rule that another server has set counts after that second.
 PROTECTION_STALE_US: Final = 1_000_000
 
-# Branches that one connection is remembered to have staged objects on: a client works on a few.
-BRANCHES_STAGED_MAX: Final = 100
+# Notes of who has staged objects (`service/staged_heads.py`): pairs of a caller and a branch in one
+# repository, and notes of each. About 200 bytes each, so 50 MB in the worst case.
+STAGED_NOTES_MAX: Final = 1_000
+STAGED_NOTES_OF_CALLER_MAX: Final = 256
+
+# How long a note counts for the connection that left it, and for others of the same caller. A
+# client that commits later is rare, and gets "no changes" only if it was overtaken too. Over other
+# connections a second commit of one client looks like that of an overtaken one, so it is shorter.
+STAGED_NOTES_US: Final = 15 * 60 * 1_000_000
+STAGED_NOTES_ELSEWHERE_US: Final = 30 * 1_000_000
+
+# How long a running import may leave its row unchanged before it counts as stopped: the server that
+# runs it changes the row three times as often.
+IMPORT_RENEWED_EVERY_S: Final = 10
+IMPORT_STALE_US: Final = 30_000_000
+
+# How long the outcome of an import can be read.
+IMPORT_KEPT_US: Final = 24 * 3_600 * 1_000_000
 
 # The URL of a storage place: a bucket, a prefix and some options.
 STORAGE_URL_CHARACTERS_MAX: Final = 2_048
