@@ -135,6 +135,13 @@ class PresignedPut(msgspec.Struct, frozen=True):
     headers: dict[str, str]
 
 
+class PresignedParts(msgspec.Struct, frozen=True):
+    """URLs to which a client sends parts of a multipart upload, and where the block will be."""
+
+    address: BlockAddress
+    urls: tuple[str, ...]
+
+
 class PlaceOptions(msgspec.Struct, frozen=True):
     """What a place needs beside its URL.
 
@@ -274,6 +281,12 @@ class BlockStore(Protocol):
 
         The block becomes known to Lochan only when its address is linked: check `find` first.
         """
+        ...
+
+    def presign_parts(
+        self, upload: MultipartId, numbers: Sequence[int], lifetime_s: int
+    ) -> PresignedParts | None:
+        """Returns a URL for each of these parts of an upload, None where the place has none."""
         ...
 
     def list_foreign(self, prefix: str, after: str = "", limit: int = 1_000) -> ForeignPage:
