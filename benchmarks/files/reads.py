@@ -17,28 +17,25 @@ _PAGE = 100
 
 
 def run(keys: int, unchanged: int) -> None:
-    stat, page = _at_size(_FEW, 0)
-    stat_many, page_many = _at_size(keys, unchanged)
-    emit(
-        "files_reads_growth",
-        few=_FEW,
-        many=keys,
-        stat_ratio=stat_many / stat,
-        page_ratio=page_many / page,
-    )
+    few = _at_size(_FEW, 0)
+    many = _at_size(keys, unchanged)
+    ratios = {f"{name.removesuffix('_us')}_ratio": many[name] / few[name] for name in few}
+    emit("files_reads_growth", few=_FEW, many=keys, **ratios)
 
 
-def _at_size(keys: int, unchanged: int) -> tuple[float, float]:
+def _at_size(keys: int, unchanged: int) -> dict[str, float]:
     with new_lake() as lake:
         records = Paths(4).records(keys)
         lake.fill("main", records)
         known = [key[1:].decode() for key, _ in records]
-        stat, page = _read(lake, known, keys, "files_reads")
+        figures = _read(lake, known)
+        emit("files_reads", keys=keys, page_entries=_PAGE, **figures)
         if unchanged:
             for _ in range(unchanged):
                 _commit_nothing(lake, records[:1])
-            _read(lake, known, keys, "files_reads_unchanged", unchanged=unchanged)
-        return stat, page
+            after = _read(lake, known)
+            emit("files_reads_unchanged", keys=keys, unchanged=unchanged, **after)
+        return figures
 
 
 def _commit_nothing(lake: FileLake, records: Sequence[tuple[bytes, bytes]]) -> None:
@@ -48,15 +45,21 @@ def _commit_nothing(lake: FileLake, records: Sequence[tuple[bytes, bytes]]) -> N
         lake.client.files.commit("main", "no change")
 
 
-def _read(
-    lake: FileLake, known: Sequence[str], keys: int, name: str, **more: int
-) -> tuple[float, float]:
-    files, pick = lake.client.files, Random(5)
+def _read(lake: FileLake, known: Sequence[str]) -> dict[str, float]:
+    """Reads the same random files twice: first from the store, then with their nodes in memory."""
     settle_heap()
-    stat = _p50_us(lambda: files.stat("main", pick.choice(known)))
-    page = _p50_us(lambda: files.list("main", after=pick.choice(known), limit=_PAGE))
-    emit(name, keys=keys, **more, stat_p50_us=stat, page_entries=_PAGE, page_p50_us=page)
-    return stat, page
+    first, again = (_read_at_random(lake, known) for _ in range(2))
+    return {f"{name}_first_us": value for name, value in first.items()} | {
+        f"{name}_again_us": value for name, value in again.items()
+    }
+
+
+def _read_at_random(lake: FileLake, known: Sequence[str]) -> dict[str, float]:
+    files, pick = lake.client.files, Random(5)
+    return {
+        "stat": _p50_us(lambda: files.stat("main", pick.choice(known))),
+        "page": _p50_us(lambda: files.list("main", after=pick.choice(known), limit=_PAGE)),
+    }
 
 
 def _p50_us(call: Callable[[], object]) -> float:

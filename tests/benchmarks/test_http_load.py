@@ -209,10 +209,14 @@ def test_every_row_runs_on_our_server_without_an_error(which, request, monkeypat
         # As many as there are groups: none of them is refused anything.
         clients = 2 if which == "server" else GROUPS
         for name in [row for row in rows.ROWS if row != "commit-into-100k"]:
-            measured = await rows.measure(
-                preparation, f"{name}:{clients}", seconds=0.1, warm_s=0, pids=[server.pid]
-            )
-            assert (name, measured.errors, measured.conflicts) == (name, 0, 0), measured.sample
+            # A busy machine may not answer once in a short run.
+            for seconds in (0.1, 3, 30):
+                measured = await rows.measure(
+                    preparation, f"{name}:{clients}", seconds=seconds, warm_s=0, pids=[server.pid]
+                )
+                assert (name, measured.errors, measured.conflicts) == (name, 0, 0), measured.sample
+                if measured.operations:
+                    break
             assert measured.operations > 0, name
         preparation.caller.close()
 

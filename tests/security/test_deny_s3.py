@@ -31,6 +31,7 @@ CALLS: Calls = {
     "ListMultipartUploads": lambda s3, _: s3.list_multipart_uploads(**BUCKET),
     "GetObject": lambda s3, _: s3.get_object(**KEY)["Body"].read(),
     "HeadObject": lambda s3, _: s3.head_object(**KEY),
+    "GetObjectTagging": lambda s3, _: s3.get_object_tagging(**KEY),
     "PutObject": lambda s3, _: s3.put_object(**KEY, Body=b"2"),
     "CopyObject": lambda s3, _: s3.copy_object(Bucket=REPOSITORY, Key="main/b", CopySource=SOURCE),
     "DeleteObject": lambda s3, _: s3.delete_object(**KEY),

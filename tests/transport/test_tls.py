@@ -401,8 +401,10 @@ def test_the_process_serves_tls_on_both_ports_and_reloads_by_sighup(tmp_path):
     try:
         assert process.stdout is not None
         assert process.stderr is not None
-        url = msgspec.json.decode(process.stdout.readline())["url"]
+        report = msgspec.json.decode(process.stdout.readline())
+        url = report["url"]
         assert url.startswith("https://127.0.0.1:")
+        assert report["files_url"] == f"https://127.0.0.1:{files_port}"
         main, second = Place(int(url.rpartition(":")[2])), Place(files_port)
         assert seen_certificate(main) == seen_certificate(second) == files.binary()
         # The command finds the server by its file, and trusts what the environment names.

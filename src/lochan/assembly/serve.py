@@ -13,6 +13,7 @@ from lochan.access.policy import Call
 from lochan.access.rights import OPEN_RIGHTS
 from lochan.assembly import open_store
 from lochan.assembly.access import ServerAccess, open_access
+from lochan.assembly.events import EventRunner, load_subscribers
 from lochan.assembly.exposure import check_exposure, warn_exposure
 from lochan.assembly.places import Places, TemporaryPlaces, data_directory, place_below
 from lochan.assembly.server_file import (
@@ -38,6 +39,7 @@ from lochan.faces.nessie.face import DOCUMENTS, nessie_faces
 from lochan.faces.s3.face import S3Face
 from lochan.kernel.context import Tuning
 from lochan.kernel.repository import Ports
+from lochan.kernel.settled import SettledObserver
 from lochan.kv.observe import ObservedStore, Observer
 from lochan.kv.store import Store
 from lochan.kv.url import parse_store_url
@@ -73,7 +75,7 @@ _MEGABYTE: Final = 1_024 * 1_024
 _LOG: Final = logging.getLogger("lochan.sweeps")
 
 
-def tuning_of(settings: Settings) -> Tuning:
+def tuning_of(settings: Settings, observer: SettledObserver | None = None) -> Tuning:
     """Returns the tuning of each repository that the settings ask for."""
     sleep_first_ms = (settings.retry_sleep_low_ms, settings.retry_sleep_high_ms)
     return Tuning(
@@ -81,6 +83,7 @@ def tuning_of(settings: Settings) -> Tuning:
         retry_policy=RetryPolicy(
             settings.commit_timeout_ms, sleep_first_ms, settings.retry_sleep_max_ms
         ),
+        observer=observer,
     )
 
 
@@ -107,6 +110,8 @@ class ServerReady(msgspec.Struct, frozen=True):
     store: str
     insecure: str = ""
     """What the server gives up by a setting; empty for nothing."""
+    files_url: str = ""
+    """Where clients of lakeFS and of S3 are served; empty if they are not."""
 
 
 class Telemetry:
@@ -231,7 +236,9 @@ def _serve(
     file: Path | None,
     ready: Callable[[ServerReady], None],
 ) -> None:
-    ports, tuning = telemetry.ports(), tuning_of(settings)
+    ports = telemetry.ports()
+    events = EventRunner(ports) if settings.subscribers else None
+    tuning = tuning_of(settings, None if events is None else events.hub)
     access = open_access(settings, store, ports, tuning.retry_policy, telemetry.audit)
     authenticates = access.authenticator.is_required()
     insecure = check_exposure(settings, authenticates=authenticates)
@@ -243,6 +250,8 @@ def _serve(
         quota=reference_quota_of(settings),
         files=places.support(),
     )
+    if events is not None:
+        events.register(load_subscribers(settings.subscribers))
     repository = _open_or_create(repositories, settings)
     store.flush(store.epoch())
 
@@ -267,11 +276,14 @@ def _serve(
         if file is not None:
             written.append(write_server_file(file, url))
         warn_exposure(settings, insecure, authenticates=authenticates)
-        ready(ServerReady(url, str(parse_store_url(settings.store)), insecure))
+        store_name = str(parse_store_url(settings.store))
+        ready(ServerReady(url, store_name, insecure, _files_url(settings, url)))
 
     try:
         run_until_stopped(make, on_ready)
     finally:
+        if events is not None:
+            events.close()
         for own_file in written:
             if file is not None:
                 remove_server_file(file, own_file)
@@ -357,6 +369,13 @@ def file_faces(settings: Settings, repositories: Repositories, access: ServerAcc
         S3Face(repositories, access.signed_authentication, settings.s3_domains),
         LakefsFace(repositories, access.control, settings.repository, access.authentication),
     ]
+
+
+def _files_url(settings: Settings, url: str) -> str:
+    """Returns the address for clients of lakeFS and of S3, beside that of the main port."""
+    if not settings.files_port:
+        return ""
+    return f"{url.rpartition(':')[0]}:{settings.files_port}"
 
 
 def file_listeners(

@@ -65,7 +65,8 @@ def serve(config: Path | None, as_json: bool, **flags: Any) -> None:
 
             line = msgspec.json.encode(serving).decode()
         else:
-            line = f"serving {serving.url} from {serving.store}; Ctrl-C stops it"
+            files = f" (lakeFS and S3: {serving.files_url})" if serving.files_url else ""
+            line = f"serving {serving.url}{files} from {serving.store}; Ctrl-C stops it"
             if serving.insecure:
                 line += f"\nINSECURE: {serving.insecure}"
         click.echo(line)

@@ -14,6 +14,7 @@ from lochan.index.boundary import BoundaryRule
 from lochan.index.source import CachedNodes
 from lochan.kernel.key_log import KeyLines
 from lochan.kernel.moves import MoveLog
+from lochan.kernel.settled import SettledObserver
 from lochan.kernel.views import Views
 from lochan.kv.store import Store
 from lochan.persist.cache import BoundedCache, Caches
@@ -28,6 +29,8 @@ class Tuning(msgspec.Struct, frozen=True):
 
     caches: Caches = msgspec.field(default_factory=Caches)
     retry_policy: RetryPolicy = RetryPolicy()
+    observer: SettledObserver | None = None
+    """Gets every change of a reference, None if there is no subscriber."""
 
 
 class RepositoryContext:
@@ -51,6 +54,7 @@ class RepositoryContext:
         self.random = random
         self.waiting = waiting
         tuning = tuning or Tuning()
+        self.observer = tuning.observer
         self._retry_policy = tuning.retry_policy
         self._retry_policy_for_steps = tuning.retry_policy.for_steps()
         self.objects = Objects(store, instance, clock)

@@ -49,6 +49,7 @@ from lochan.kernel.moves import advanced, rewritten, without_tokens
 from lochan.kernel.plan import CommitPlan, OutdatedRow, Plan
 from lochan.kernel.prefetch import read_ahead
 from lochan.kernel.recent import Recent
+from lochan.kernel.settled import SettledCommits, is_observed, observed
 from lochan.kernel.views import CommitView
 from lochan.kv.store import Adds, Lost, Outcome, SetIf, Won
 from lochan.persist.references import StampedRow
@@ -144,6 +145,12 @@ class Publisher:
         It may have to wait for a row that it holds. Proposals that arrived meanwhile `join` the
         chain then; their results come after the others.
         """
+        if self.context.observer is not None:
+            with observed(self.context, [self._name]):
+                return self._publish(proposals, join)
+        return self._publish(proposals, join)
+
+    def _publish(self, proposals: Sequence[Proposal], join: Join) -> list[Settled]:
         proposals = list(proposals)
         retry = self.context.retry()
         while True:
@@ -183,6 +190,11 @@ class Publisher:
             return begun.chain.settled
         self._lose()
         return None
+
+    @property
+    def name(self) -> RefName:
+        """The branch."""
+        return self._name
 
     def preview(self, proposals: Sequence[Proposal]) -> list[Settled]:
         """Returns what `publish` would return, and writes nothing: a dry run."""
@@ -324,7 +336,17 @@ class Publisher:
         # If the first write had won, its stamp is not known, and others may have written since.
         self._known = Stamped(begun.row, settled.stamp) if isinstance(settled, Won) else None
         self._remember(begun.chain)
+        if self.context.observer is not None:
+            self._report(begun)
         return True
+
+    def _report(self, begun: Begun) -> None:
+        """Reports the commits of a chain that is published."""
+        observer, chain = self.context.observer, begun.chain
+        if observer is not None and chain.built and is_observed(begun.row):
+            groups = [each.commits for each in chain.settled if isinstance(each, Published)]
+            made = tuple([commits for commits in groups if commits])
+            observer.settle(self.context, SettledCommits(chain.row.row, begun.row, made))
 
     def _remember(self, chain: _Chain) -> None:
         """Keeps in memory what was published, for the next chain."""

@@ -189,12 +189,14 @@ class RowTable(Generic[Row]):
         find_done: Callable[[Write[Row, Answer]], Done[Answer] | None] | None = None,
         read: Callable[[], Stamped[Row] | None] | None = None,
         assume_absent: bool = False,
+        report: Callable[[Answer], None] | None = None,
     ) -> Answer:
         """Reads a row, decides, writes it if it is unchanged; the steps are above.
 
         `find_done` may be left out if `decide` itself recognises a row that this operation wrote.
         `read` replaces the plain read of step 1. With `assume_absent` the first round expects that
-        there is no row, and does not read.
+        there is no row, and does not read. `report` gets the answer if the write took effect; after
+        a lost reply it gets that of `find_done`.
         """
         read_row = read or partial(self.fetch, key)
         found = None if assume_absent else read_row()
@@ -210,10 +212,11 @@ class RowTable(Generic[Row]):
                 retry,
                 doubt,
             )
-            if isinstance(settled, Won):
-                return decision.answer
-            if isinstance(settled, Done):
-                return settled.answer
+            if not isinstance(settled, Lost):
+                answer = decision.answer if isinstance(settled, Won) else settled.answer
+                if report is not None:
+                    report(answer)
+                return answer
             retry.again(at_once=retry.attempts == 1)
             current = settled.current if read is None else None
             # What the write has lost to, if the store returned it.

@@ -138,6 +138,8 @@ class Merges(RepositoryWrites):
             self._context, self._types, request.default, request.keys, request.paths
         )
         provenance = self._provenance(target, "merge", name)
+        if not request.records_source:
+            provenance = msgspec.structs.replace(provenance, source_hash=source.obj_id.hex())
         return self._proposal(target, request, line, make, resolutions, provenance)
 
     def transplant(self, call: Call, request: TransplantRequest) -> PendingWrite[Merged]:

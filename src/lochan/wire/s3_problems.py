@@ -83,6 +83,14 @@ _FLAWS: Final[dict[str, tuple[int, str, str]]] = {
         "RequestTimeTooSkewed",
         "The difference between the request time and the current time is too large.",
     ),
+    "unsigned": (
+        403,
+        "AccessDenied",
+        (
+            "Access Denied: sign the request with an access key (Signature Version 4), "
+            "or send a valid token or access key in the header Authorization."
+        ),
+    ),
     "expired": (403, "AccessDenied", "Request has expired"),
     "unsigned headers": (
         403,
@@ -163,8 +171,8 @@ def code_of(error: LochanError) -> tuple[int, str, str]:
     message = error.public_message
     if isinstance(error, Refusal):
         return error.status, error.code, message
-    if isinstance(error, Unauthenticated) and error.flaw in _FLAWS:
-        return _FLAWS[error.flaw]
+    if isinstance(error, Unauthenticated):
+        return _FLAWS.get(error.flaw, _FLAWS["unsigned"])
     if isinstance(error, BytesDiffer):
         return *_DIFFERENT_BYTES[error.stated], message
     status, code = next(CODES[kind] for kind in type(error).__mro__ if kind in CODES)

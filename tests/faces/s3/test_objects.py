@@ -290,7 +290,7 @@ def test_a_document_that_is_malformed_or_hostile_deletes_nothing(shared, name):
         ("GET", "/lake?policy=", (501, "NotImplemented")),
         ("GET", "/lake?versions", (501, "NotImplemented")),
         ("GET", "/lake?something-new", (501, "NotImplemented")),
-        ("GET", "/lake/main/x?tagging", (501, "NotImplemented")),
+        ("PUT", "/lake/main/x?tagging", (501, "NotImplemented")),
         ("PUT", "/lake/main/x?acl", (501, "NotImplemented")),
         ("GET", "/lake/main/x?versionId=3", (501, "NotImplemented")),
         ("GET", "/lake/main/x?partNumber=1", (501, "NotImplemented")),
@@ -332,6 +332,15 @@ def test_a_demand_that_is_not_met_is_refused_and_nothing_is_stored(shared, heade
     target = f"/{REPOSITORY}/main/demands"
     assert code_of(shared.send("PUT", target, dict([header]), b"x")) == (501, "NotImplemented")
     assert shared.keys("main/demands") == []
+
+
+def test_an_object_has_no_tags_and_an_absent_one_is_not_found(shared):
+    shared.put("main/untagged", b"1")
+    found = shared.s3.get_object_tagging(Bucket=REPOSITORY, Key="main/untagged")
+    assert found["TagSet"] == []
+    with pytest.raises(ClientError) as refused:
+        shared.s3.get_object_tagging(Bucket=REPOSITORY, Key="main/no such object")
+    assert refused.value.response["Error"]["Code"] == "NoSuchKey"
 
 
 def test_only_branches_are_written(shared):

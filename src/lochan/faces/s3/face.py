@@ -97,6 +97,7 @@ def _routes(repositories: Repositories) -> list[Route]:
         _plain("ListMultipartUploads", uploads.list_uploads),
         _stream("GetObject", objects.get_object),
         _plain("HeadObject", objects.head_object),
+        _plain("GetObjectTagging", objects.get_tagging),
         _stream("PutObject", objects.put_object, _BODY_BYTES_MAX),
         _stream("CopyObject", copies.copy_object),
         _plain("DeleteObject", objects.delete_object),

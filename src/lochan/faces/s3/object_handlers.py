@@ -87,6 +87,13 @@ def head_object(exchange: Exchange) -> Response:
     return _shown(exchange, info, chosen, no_body(chosen.length))
 
 
+def get_tagging(exchange: Exchange) -> Response:
+    """Returns that an object has no tags: none can be stored, and tools that copy objects ask."""
+    spec, path = read_target(exchange)
+    exchange.repository.files.stat(read_call(exchange), spec, path)
+    return answer("Tagging", [("TagSet", "")])
+
+
 def _shown(
     exchange: Exchange, info: FileInfo, chosen: ByteSelection, body: ResponseStream | None
 ) -> Response:

@@ -37,6 +37,7 @@ OPERATIONS_S3: Final = tuple(
         ("ListMultipartUploads", Action.WRITE_CONTENT),
         ("GetObject", Action.READ_CONTENT),
         ("HeadObject", Action.READ_CONTENT),
+        ("GetObjectTagging", Action.READ_CONTENT),
         ("PutObject", Action.WRITE_CONTENT),
         ("CopyObject", Action.WRITE_CONTENT),
         ("DeleteObject", Action.DELETE_CONTENT),
@@ -57,6 +58,7 @@ _CHOSEN: Final[dict[tuple[str, bool, str], str]] = {
     ("GET", False, "uploads"): "ListMultipartUploads",
     ("POST", False, "delete"): "DeleteObjects",
     ("POST", True, "uploads"): "CreateMultipartUpload",
+    ("GET", True, "tagging"): "GetObjectTagging",
     ("GET", True, "uploadId"): "ListParts",
     ("PUT", True, "uploadId"): "UploadPart",
     ("POST", True, "uploadId"): "CompleteMultipartUpload",
@@ -153,8 +155,10 @@ def choose_operation(request: Request, target: ObjectName) -> str:
     chosen = ""
     if query.raw:
         for name in query.names():
-            _check_parameter(name, query.get(name) or "")
-            chosen = chosen or _CHOSEN.get((method, has_key, name), "")
+            found = _CHOSEN.get((method, has_key, name), "")
+            if not found:
+                _check_parameter(name, query.get(name) or "")
+            chosen = chosen or found
         if query.get("partNumber") is not None and chosen != "UploadPart":
             raise not_implemented("Reading one part of an object")
     if not target.bucket:
