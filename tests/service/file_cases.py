@@ -9,7 +9,7 @@ import msgspec
 
 from lochan.access.policy import Action, Call
 from lochan.model.commits import CommitMeta
-from lochan.model.files import ImportSource, UploadedPart, WriteCondition
+from lochan.model.files import FileProperties, ImportSource, UploadedPart, WriteCondition
 from lochan.model.specs import parse_spec
 from lochan.service.file_places import FileSupport
 from lochan.service.repository import Repository
@@ -83,6 +83,12 @@ FILE_CASES = {
     "files.copy": Case(
         lambda one, call: one.files.copy(call, "main", "f/c", SIDE, "f/a"), [WRITE, READ_SIDE]
     ),
+    "files.stage_foreign": Case(
+        lambda one, call: one.files.stage_foreign(
+            call, "main", "f/c", f"{LAKE.url}x", FileProperties()
+        ),
+        [WRITE, (A.IMPORT_FILES, "main", True)],
+    ),
     "files.update": Case(
         lambda one, call: one.files.update(call, "main", "f/a", content_type="x"),
         [WRITE, READ_MAIN],
@@ -98,6 +104,13 @@ FILE_CASES = {
     "uploads.begin": Case(upload, [WRITE, WRITE]),
     "multiparts.create": Case(
         lambda one, call: one.multiparts.create(call, "main", "f/c"), [WRITE]
+    ),
+    "multiparts.create_signed": Case(
+        lambda one, call: one.multiparts.create_signed(call, "main", "f/c", 1),
+        [WRITE, WRITE, WRITE, WRITE],
+    ),
+    "multiparts.sign_parts": Case(
+        lambda one, call: one.multiparts.sign_parts(call, *LAKE.upload, [1]), [WRITE, WRITE]
     ),
     "multiparts.begin_part": Case(
         lambda one, call: one.multiparts.begin_part(call, *LAKE.upload, 1).abort(), [WRITE]

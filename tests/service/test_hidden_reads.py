@@ -165,7 +165,8 @@ WRITES = {
     *("multiparts.create", "multiparts.begin_part", "multiparts.complete", "multiparts.abort"),
     *("multiparts.list_parts", "multiparts.list_uploads"),
     *("addresses.reserve", "addresses.link", "resets.reset", "resets.hard_reset"),
-    "imports.import_files",
+    *("imports.import_files", "files.stage_foreign"),
+    *("multiparts.create_signed", "multiparts.sign_parts"),
 }
 
 # Hidden paths have tests of their own: `test_file_rights.py`.

@@ -191,6 +191,17 @@ class OpenUpload(msgspec.Struct, frozen=True):
     began_us: int
 
 
+class SignedUpload(msgspec.Struct, frozen=True):
+    """An upload in parts that a client sends to the place of a repository by itself.
+
+    `address` is where the bytes of the file will be, `urls` are where the parts are sent.
+    """
+
+    id: str
+    address: str
+    urls: tuple[str, ...] = ()
+
+
 class UploadPage(msgspec.Struct, frozen=True):
     """Some uploads in parts, in the order of their names, and whether there are more."""
 

@@ -206,7 +206,12 @@ class BlockReader(Protocol):
 
 
 class BlockStore(Protocol):
-    """Everything that Lochan needs of a place for object data."""
+    """Everything that Lochan needs of a place for object data.
+
+    `signs_urls` states whether the calls that begin with `presign` return URLs.
+    """
+
+    signs_urls: bool
 
     def begin(self, *, size: int | None = None) -> BlockUpload:
         """Begins a block, of exactly this size if one is given."""

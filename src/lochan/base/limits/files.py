@@ -47,20 +47,25 @@ FILE_READ_BYTES_MAX: Final = 256 * 1_024**2
 # rule that another server has set counts after that second.
 PROTECTION_STALE_US: Final = 1_000_000
 
-# Notes of who has staged objects (`service/staged_heads.py`): pairs of a caller and a branch in one
-# repository, and notes of each. About 200 bytes each, so 50 MB in the worst case.
+# Pairs of a caller and a branch with notes of who has staged objects (`service/staged_heads.py`).
 STAGED_NOTES_MAX: Final = 1_000
+
+# Notes of one such pair. About 200 bytes each, so 50 MB for one repository in the worst case.
 STAGED_NOTES_OF_CALLER_MAX: Final = 256
 
-# How long a note counts for the connection that left it, and for others of the same caller. A
-# client that commits later is rare, and gets "no changes" only if it was overtaken too. Over other
-# connections a second commit of one client looks like that of an overtaken one, so it is shorter.
+# How long a note counts for the connection that left it. A client that commits later is rare, and
+# gets "no changes" only if it was overtaken too.
 STAGED_NOTES_US: Final = 15 * 60 * 1_000_000
+
+# The same for other connections of the caller: over those a second commit of one client looks like
+# that of an overtaken one, so it is shorter.
 STAGED_NOTES_ELSEWHERE_US: Final = 30 * 1_000_000
 
-# How long a running import may leave its row unchanged before it counts as stopped: the server that
-# runs it changes the row three times as often.
-IMPORT_RENEWED_EVERY_S: Final = 10
+# How often the server that runs an import changes its row, at least.
+IMPORT_RENEWED_US: Final = 5_000_000
+
+# How long a running import may leave its row unchanged before it counts as stopped: six times as
+# long, so that a slow store does not look like a dead server.
 IMPORT_STALE_US: Final = 30_000_000
 
 # How long the outcome of an import can be read.

@@ -62,6 +62,8 @@ _UPLOAD: Final = re.compile(r"[0-9a-f]{32}\.block\Z")
 class LocalBlocks:
     """Blocks in a directory."""
 
+    signs_urls = False
+
     def __init__(self, root: Path, options: PlaceOptions) -> None:
         self._random = options.random
         self._foreign = ForeignFiles(options.imports)

@@ -56,6 +56,8 @@ _ID: Final = re.compile(r"([0-9a-f]{32})\.([!-~]+)\Z")
 class S3Blocks:
     """Blocks below a prefix of a bucket."""
 
+    signs_urls = True
+
     def __init__(self, address: S3Address, options: PlaceOptions) -> None:
         self._clock = options.clock
         self._random = options.random
