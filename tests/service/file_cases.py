@@ -61,6 +61,12 @@ def reserved(one: Repository) -> str:
     return _open(one).addresses.reserve(ME, "main", "f/c").token
 
 
+def import_job(one: Repository) -> str:
+    """An import that is running, begun by a server without a policy."""
+    sources = [ImportSource(LAKE.url, "in/")]
+    return _open(one).import_jobs.start(ME, "main", sources, META).id
+
+
 def begin_upload(one: Repository) -> None:
     """Begins an upload in parts and sends its only part, for the cases of both."""
     LAKE.upload = "main", "f/c", one.multiparts.create(ME, "main", "f/c")
@@ -149,6 +155,19 @@ FILE_CASES = {
     "resets.hard_reset": Case(
         lambda one, call: one.resets.hard_reset(call, "side", MAIN),
         [(A.ASSIGN_REFERENCE, "side", False), READ_MAIN, (A.ASSIGN_REFERENCE, "side", True)],
+    ),
+    "import_jobs.start": Case(
+        lambda one, call: one.import_jobs.start(
+            call, "main", [ImportSource(LAKE.url, "in/")], META
+        ),
+        [COMMIT, (A.IMPORT_FILES, "main", True)],
+    ),
+    "import_jobs.status": Case(
+        lambda one, call: one.import_jobs.status(call, "main", import_job(one)), [LOG_MAIN]
+    ),
+    "import_jobs.cancel": Case(
+        lambda one, call: one.import_jobs.cancel(call, "main", import_job(one)),
+        [(A.IMPORT_FILES, "main", True)],
     ),
     "imports.import_files": Case(
         lambda one, call: one.imports.import_files(

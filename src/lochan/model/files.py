@@ -210,10 +210,25 @@ class UploadPage(msgspec.Struct, frozen=True):
 
 
 class ImportSource(msgspec.Struct, frozen=True):
-    """A prefix of an object store, whose objects become files below `prefix` without a copy."""
+    """A prefix of an object store, whose objects become files below `prefix` without a copy.
+
+    With `is_object` it is a single object, and `prefix` is the path of its file.
+    """
 
     url: str
     prefix: str
+    is_object: bool = False
+
+
+class ImportJob(msgspec.Struct, frozen=True):
+    """An import in the background: its commit if it is completed, its error if it has none."""
+
+    id: str
+    is_completed: bool
+    objects: int
+    updated_us: int
+    hash: str = ""
+    error: str = ""
 
 
 class ImportProgress(msgspec.Struct, frozen=True):

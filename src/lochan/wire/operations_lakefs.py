@@ -135,7 +135,7 @@ _OBJECTS: Final = (
     _operation("abortPresignMultipartUpload", "DELETE", _UPLOAD, Action.WRITE_CONTENT),
     _operation("importStart", "POST", f"{_BRANCH}/import", Action.COMMIT),
     _operation("importStatus", "GET", f"{_BRANCH}/import", Action.READ_LOG),
-    _operation("importCancel", "DELETE", f"{_BRANCH}/import", Action.VIEW_REFERENCE),
+    _operation("importCancel", "DELETE", f"{_BRANCH}/import", Action.IMPORT_FILES),
 )
 
 UNSUPPORTED: Final = (

@@ -61,11 +61,8 @@ STAGED_NOTES_US: Final = 15 * 60 * 1_000_000
 # that of an overtaken one, so it is shorter.
 STAGED_NOTES_ELSEWHERE_US: Final = 30 * 1_000_000
 
-# How often the server that runs an import changes its row, at least.
-IMPORT_RENEWED_US: Final = 5_000_000
-
-# How long a running import may leave its row unchanged before it counts as stopped: six times as
-# long, so that a slow store does not look like a dead server.
+# How long a running import may leave its row unchanged before it counts as stopped: the server that
+# runs it changes the row six times as often (BACKGROUND_RENEWED_S).
 IMPORT_STALE_US: Final = 30_000_000
 
 # How long the outcome of an import can be read.
