@@ -49,6 +49,7 @@ class Lake:
 
     url = ""
     upload = ("", "", "")
+    job = ""
     parts: Sequence[UploadedPart] = ()
     support = FileSupport()
 
@@ -61,14 +62,10 @@ def reserved(one: Repository) -> str:
     return _open(one).addresses.reserve(ME, "main", "f/c").token
 
 
-def import_job(one: Repository) -> str:
-    """An import that is running, begun by a server without a policy."""
-    sources = [ImportSource(LAKE.url, "in/")]
-    return _open(one).import_jobs.start(ME, "main", sources, META).id
-
-
 def begin_upload(one: Repository) -> None:
-    """Begins an upload in parts and sends its only part, for the cases of both."""
+    """Begins an upload in parts and sends its only part, and an import, for their cases."""
+    sources = [ImportSource(LAKE.url, "in/")]
+    LAKE.job = one.import_jobs.start(ME, "main", sources, META).id
     LAKE.upload = "main", "f/c", one.multiparts.create(ME, "main", "f/c")
     part = one.multiparts.begin_part(ME, *LAKE.upload, 1)
     part.write(b"c")
@@ -163,10 +160,10 @@ FILE_CASES = {
         [COMMIT, (A.IMPORT_FILES, "main", True)],
     ),
     "import_jobs.status": Case(
-        lambda one, call: one.import_jobs.status(call, "main", import_job(one)), [LOG_MAIN]
+        lambda one, call: one.import_jobs.status(call, "main", LAKE.job), [LOG_MAIN]
     ),
     "import_jobs.cancel": Case(
-        lambda one, call: one.import_jobs.cancel(call, "main", import_job(one)),
+        lambda one, call: one.import_jobs.cancel(call, "main", LAKE.job),
         [(A.IMPORT_FILES, "main", True)],
     ),
     "imports.import_files": Case(
