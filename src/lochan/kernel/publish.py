@@ -48,6 +48,7 @@ from lochan.kernel.history import contains
 from lochan.kernel.moves import advanced, rewritten, without_tokens
 from lochan.kernel.plan import CommitPlan, OutdatedRow, Plan
 from lochan.kernel.prefetch import read_ahead
+from lochan.kernel.reach import LineReach
 from lochan.kernel.recent import Recent
 from lochan.kernel.settled import SettledCommits, is_observed, observed
 from lochan.kernel.views import CommitView
@@ -137,6 +138,7 @@ class Publisher:
         self._find = find or context.references.fetch
         self._known: StampedRow | None = None
         self._recent: Recent | None = None
+        self._reach = LineReach()
         self._cautious_rounds = 0
 
     def publish(self, proposals: Sequence[Proposal], join: Join = lambda: ()) -> list[Settled]:
@@ -172,7 +174,7 @@ class Publisher:
         if known is None or self._cautious_rounds:
             return None
         try:
-            chain = self._plan(known, proposals, self._recent)
+            chain = self._plan(known, proposals, self._recent, self._reach)
         except OutdatedRow:
             self._known = None
             return None
@@ -199,7 +201,7 @@ class Publisher:
     def preview(self, proposals: Sequence[Proposal]) -> list[Settled]:
         """Returns what `publish` would return, and writes nothing: a dry run."""
         # A publish may run at the same time, so its remembered row must not be touched.
-        return self._plan(self.fetch(), proposals, None).settled
+        return self._plan(self.fetch(), proposals, None, None).settled
 
     def _publish_optimistically(self, proposals: Sequence[Proposal]) -> list[Settled] | None:
         """One attempt on the row as it is remembered; None if it must be tried again."""
@@ -207,7 +209,7 @@ class Publisher:
         known = self._known
         row = self.fetch() if known is None else known
         try:
-            chain = self._plan(row, proposals, self._recent)
+            chain = self._plan(row, proposals, self._recent, self._reach)
         except OutdatedRow:
             self._known = None
             return None
@@ -241,7 +243,7 @@ class Publisher:
             check_takes_commits(row.row)
             undisturbed = self._known is not None and self._known.stamp == row.stamp
             self._cautious_rounds = self._cautious_rounds - 1 if undisturbed else _CAUTIOUS_ROUNDS
-            chain = self._plan(row, proposals, self._recent)
+            chain = self._plan(row, proposals, self._recent, self._reach)
             self._known = row
             if not chain.writes or self._swap(chain, hold.apply):
                 return chain.settled
@@ -271,7 +273,11 @@ class Publisher:
         return current
 
     def _plan(
-        self, row: StampedRow, proposals: Sequence[Proposal], recent: Recent | None
+        self,
+        row: StampedRow,
+        proposals: Sequence[Proposal],
+        recent: Recent | None,
+        reach: LineReach | None,
     ) -> _Chain:
         """Step 2."""
         context = self.context
@@ -280,7 +286,9 @@ class Publisher:
         head = context.views.load(ObjId(row.row.pointer))
         if recent is not None and recent.head != head.obj_id:
             recent = None
-        builder = Builder(context.views, context.nodes, context.rule, context.clock, head, recent)
+        builder = Builder(
+            context.views, context.nodes, context.rule, context.clock, head, recent, reach=reach
+        )
         if len(proposals) > 1 and row is not self._known:
             read_ahead(context.nodes, head, proposals)
         chain = _Chain(row, [], [], row.row)
