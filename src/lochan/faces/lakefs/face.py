@@ -6,7 +6,14 @@ from typing import Final
 
 from lochan.base.errors import KeysConflict, LochanError, NotFound, RangeNotSatisfiable
 from lochan.base.limits.files import FILE_BYTES_MAX
-from lochan.faces.lakefs import commits, imports, objects, references, repositories
+from lochan.faces.lakefs import (
+    commits,
+    imports,
+    objects,
+    physical_addresses,
+    references,
+    repositories,
+)
 from lochan.faces.lakefs.answers import refusal, status_of, words_of
 from lochan.faces.lakefs.repositories import LakefsRepositoryHandlers
 from lochan.faces.lakefs.server import ServerHandlers
@@ -57,6 +64,7 @@ class LakefsFace(SegmentFace):
             **references.HANDLERS,
             **commits.HANDLERS,
             **objects.HANDLERS,
+            **physical_addresses.HANDLERS,
             **imports.HANDLERS,
         }
         routes = build_routes(OPERATIONS_LAKEFS, bound, streams=_STREAMS)
