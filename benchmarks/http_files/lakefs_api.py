@@ -57,7 +57,13 @@ class LakefsFiles:
         body = f'{{"name":"{name}","source":"{source.name}"}}'
         return self.requests.post("/branches", body.encode())
 
-    def commit(self, branch: str, message: str, *, allow_empty: bool = False) -> bytes:  # noqa: ARG002
+    def commit(
+        self,
+        branch: str,
+        message: str,
+        *,
+        allow_empty: bool = False,  # noqa: ARG002
+    ) -> bytes:
         # A client of lakeFS does not send it; its commit is empty if another one took its files.
         body = f'{{"message":"{message}"}}'
         return self.requests.post(f"/branches/{branch}/commits", body.encode())

@@ -311,7 +311,7 @@ def lanes_remember_what_a_later_head_has(patch: pytest.MonkeyPatch) -> None:
     right = LineReach._extend
 
     def extend(self, commits, head, shared):
-        if self._top is None or self._floor.sequence > shared.sequence:
+        if self._top is None or self._start.sequence > shared.sequence:
             return right(self, commits, head, shared)
         return True
 

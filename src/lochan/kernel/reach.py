@@ -20,11 +20,11 @@ from lochan.kernel.views import CommitSource, CommitView
 
 
 class LineReach:
-    """The commits that a line of first parents has, above a commit of it, the floor."""
+    """The commits that a line of first parents has, above a commit of it, the start."""
 
     def __init__(self, commits_max: int = REACH_COMMITS_MAX) -> None:
         self._commits_max = commits_max
-        self._floor: CommitView | None = None
+        self._start: CommitView | None = None
         self._top: CommitView | None = None
         self._reached: dict[ObjId, int] = {}
 
@@ -57,25 +57,25 @@ class LineReach:
 
         `shared` is on the line of the head, and nothing at or below it is asked for.
         """
-        floor, top = self._floor, self._top
+        start, top = self._start, self._top
         if (
-            floor is not None
+            start is not None
             and top is not None
-            and floor.sequence <= shared.sequence
-            and is_ancestor(commits, floor, head)
+            and start.sequence <= shared.sequence
+            and is_ancestor(commits, start, head)
         ):
             if is_ancestor(commits, head, top):
                 return True
-            if is_ancestor(commits, top, head) and self._add_line(commits, floor, top, head):
+            if is_ancestor(commits, top, head) and self._add_line(commits, start, top, head):
                 return True
         self._reached.clear()
         return self._add_line(commits, shared, shared, head)
 
     def _add_line(
-        self, commits: CommitSource, floor: CommitView, top: CommitView, head: CommitView
+        self, commits: CommitSource, start: CommitView, top: CommitView, head: CommitView
     ) -> bool:
         """Adds the commits of a line above its top; False, and nothing is known, if too many."""
-        self._floor = self._top = None
+        self._start = self._top = None
         if head.sequence - top.sequence > self._commits_max:
             return False
         line = line_between(commits, top.obj_id, head)
@@ -84,14 +84,14 @@ class LineReach:
             # One fetch for what is not in memory.
             commits.load_many(merged)
         for view in line:
-            self._add(commits, floor, view)
+            self._add(commits, start, view)
             if len(self._reached) > self._commits_max:
                 self._reached.clear()
                 return False
-        self._floor, self._top = floor, head
+        self._start, self._top = start, head
         return True
 
-    def _add(self, commits: CommitSource, floor: CommitView, line_view: CommitView) -> None:
+    def _add(self, commits: CommitSource, start: CommitView, line_view: CommitView) -> None:
         """Adds a commit of the line and what it brings."""
         reached, sequence = self._reached, line_view.sequence
         reached[line_view.obj_id] = sequence
@@ -100,6 +100,6 @@ class LineReach:
             fresh = [ObjId(raw) for raw in dict.fromkeys(waiting) if raw not in reached]
             waiting = []
             for view in commits.load_many(fresh):
-                if view.body is not None and view.generation > floor.generation:
+                if view.body is not None and view.generation > start.generation:
                     reached[view.obj_id] = sequence
                     waiting += view.body.parents

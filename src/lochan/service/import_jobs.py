@@ -7,8 +7,8 @@
 4. It publishes one commit (`service/imports.py`), as a server of its own would do.
 5. It sets the row to *completed* with the commit, or to *failed* with the reason.
 
-A server that ends leaves its row as it is after the last of these steps. Since nobody changes it
-any more, the import counts as stopped after half a minute, and `status` says so: before step 4
+A server that ends leaves its row as it is after the last of these steps. A row that has not changed
+for half a minute counts as that of a stopped import, and `status` says so: before step 4
 nothing was imported; after it the commit is in the log, and the same import started again finds
 nothing to do. An import is never continued by another server.
 """
