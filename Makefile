@@ -11,7 +11,7 @@ WORKERS ?= 2
 PARALLEL := -n $(WORKERS) --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help openapi setup demo serve test unit test-deep lint types contracts architecture docs test-compat test-cluster test-fuzz test-spark-matrix bench bench-http bench-peers bench-spark wheel format lock clean
+.PHONY: help openapi setup demo serve test unit test-deep lint types contracts architecture docs test-compat test-cluster test-databases test-fuzz test-spark-matrix bench bench-http bench-peers bench-spark wheel format lock clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
@@ -74,6 +74,10 @@ docs: setup ## Check that every test, ADR and link named in the docs exists
 # Not part of `make test`: it needs Java, Maven and a network.
 test-compat: setup ## Run the published tests of Nessie's and lakeFS's clients against a fresh server
 	$(BIN)/python -m pytest tests/compat/published.py tests/compat/lakefs_published.py
+
+# Starts and stops the databases that it needs; a missing one is skipped with the reason.
+test-databases: setup ## Run the suites of all stores in full: contract, kernel, files, faults
+	LOCHAN_TEST_PROFILE=deep $(BIN)/python -m pytest $(PARALLEL) tests/contract tests/stores $(ARGS)
 
 # FUZZ_SEED=… sends other requests than the run before.
 test-fuzz: setup ## Send thousands of requests made from openapi.yaml, about two minutes

@@ -1,7 +1,7 @@
 """The requests of the rows, as bytes to be sent, and what the rows read from their answers.
 
-`FilesApi` is what the rows know. An API over the same files, such as one for clients of lakeFS, is
-measured by a class of the same methods.
+`FilesApi` is what the rows know; `LochanFiles` is `/files/v1`, and `lakefs_api.py` has the API of
+lakeFS over the same files.
 """
 
 from __future__ import annotations
@@ -10,6 +10,9 @@ import json
 from typing import NamedTuple, Protocol
 
 from benchmarks.http_load.connection import Requests
+
+BINARY = "Content-Type: application/octet-stream\r\n"
+FRESH = "If-None-Match: *\r\n"
 
 
 class Branch(NamedTuple):
@@ -28,8 +31,8 @@ class FilesApi(Protocol):
         """Returns the reference that means a commit, whatever branch has it."""
         ...
 
-    def upload(self, branch: str, path: str, body: bytes) -> bytes:
-        """Writes a file."""
+    def upload(self, branch: str, path: str, body: bytes, *, fresh: bool = False) -> bytes:
+        """Writes a file, on the condition that there is none if it is a fresh one."""
         ...
 
     def stage_copy(self, branch: str, path: str, source: str, source_path: str) -> bytes:
@@ -80,8 +83,8 @@ class FilesApi(Protocol):
         """Merges a branch into another one."""
         ...
 
-    def read_branch(self, body: bytes) -> Branch:
-        """Returns the branch in the answer to `find_branch`, `create_branch` or `commit`."""
+    def read_branch(self, name: str, body: bytes) -> Branch:
+        """Returns a branch by the answer to `find_branch`, `create_branch` or `commit`."""
         ...
 
     def read_page(self, body: bytes) -> tuple[int, str]:
@@ -98,8 +101,9 @@ class LochanFiles:
     def at(self, commit: str) -> str:
         return f"@{commit}"
 
-    def upload(self, branch: str, path: str, body: bytes) -> bytes:
-        return self.requests.put(f"/files/v1/refs/{branch}/file?path={path}", body)
+    def upload(self, branch: str, path: str, body: bytes, *, fresh: bool = False) -> bytes:
+        more = BINARY + (FRESH if fresh else "")
+        return self.requests.put(f"/files/v1/refs/{branch}/file?path={path}", body, more)
 
     def stage_copy(self, branch: str, path: str, source: str, source_path: str) -> bytes:
         body = f'{{"path":"{path}","sourceRef":"{source}","sourcePath":"{source_path}"}}'
@@ -143,10 +147,10 @@ class LochanFiles:
         path = f"/api/v2/trees/{target.name}@{target.hash}/history/merge"
         return self.requests.post(path, body.encode())
 
-    def read_branch(self, body: bytes) -> Branch:
+    def read_branch(self, name: str, body: bytes) -> Branch:
         answer = json.loads(body)
         found = answer.get("reference") or answer["targetBranch"]
-        return Branch(found["name"], found["hash"])
+        return Branch(name, found["hash"])
 
     def read_page(self, body: bytes) -> tuple[int, str]:
         answer = json.loads(body)

@@ -37,14 +37,15 @@ class Preparation:
         """Returns the branch from which others are made."""
         if self._root is None:
             answer = await call(self.api.requests, self.api.find_branch("main"))
-            self._root = self.api.read_branch(answer)
+            self._root = self.api.read_branch("main", answer)
         return self._root
 
     async def branch(self, purpose: str, source: Branch | None = None) -> Branch:
         """Makes a branch; without a source it is empty."""
         source = source or await self.root()
-        request = self.api.create_branch(self.name(purpose), source)
-        return self.api.read_branch(await call(self.api.requests, request))
+        name = self.name(purpose)
+        request = self.api.create_branch(name, source)
+        return self.api.read_branch(name, await call(self.api.requests, request))
 
     async def stage(self, branch: str, folder: str, files: int) -> None:
         """Stages files of 100 bytes, all with the same bytes: folder/000000 and so on."""
@@ -54,7 +55,7 @@ class Preparation:
     async def commit(self, branch: str) -> Branch:
         """Commits what is staged."""
         request = self.api.commit(branch, "prepared")
-        return self.api.read_branch(await call(self.api.requests, request))
+        return self.api.read_branch(branch, await call(self.api.requests, request))
 
     async def staged(self, files: int) -> Branch:
         """Returns a branch on which so many files are staged, in the folder `data`."""
@@ -110,7 +111,8 @@ class Preparation:
                 yield "prepare", api.create_branch(name, root)
                 for number in range(changes):
                     yield "prepare", api.upload(name, path(name, number), SMALL)
-                found.append(api.read_branch((yield "prepare", api.commit(name, "prepared"))))
+                answer = yield "prepare", api.commit(name, "prepared")
+                found.append(api.read_branch(name, answer))
 
         await follow(api.requests, [make() for _ in range(min(16, branches))])
         return found

@@ -194,6 +194,24 @@ def _upload_commit(*, own: bool) -> Build:
     return build
 
 
+async def _upload_fresh(preparation: Preparation, clients: int) -> Prepared:
+    """Half of the clients upload on condition that there is no such file, the others commit."""
+    branch = (await preparation.branch("fresh")).name
+    folder, numbers = preparation.name("f"), count()
+    api = preparation.api
+
+    def upload() -> Script:
+        for number in numbers:
+            yield "call", api.upload(branch, path(folder, number), KILOBYTE, fresh=True)
+
+    def commit() -> Script:
+        for number in numbers:
+            yield "other", api.upload(branch, path(folder, number), KILOBYTE)
+            yield "other", api.commit(branch, "measured", allow_empty=True)
+
+    return Prepared([upload() if one % 2 == 0 else commit() for one in range(clients)])
+
+
 async def _merge(preparation: Preparation, clients: int) -> Prepared:
     root = await preparation.branch("target")
     # A merge into a branch that has nothing of its own would only move it.
@@ -229,6 +247,7 @@ ROWS: dict[str, Row] = {
     "commit-100k": Row("commit of 100k staged, once", _commit_once, "commit", once=True),
     "upload-commit-own": Row("upload 1 + commit, own branch", _upload_commit(own=True), "commit"),
     "upload-commit-one": Row("upload 1 + commit, one branch", _upload_commit(own=False), "commit"),
+    "upload-fresh": Row("conditional upload of a fresh key during commits", _upload_fresh),
     "merge-10": Row("merge of 10 changes", _merge, once=True),
     "diff-10-of-10k": Row("diff two-dot, 10 changes in 10k", _diff(10_000)),
     "diff-10-of-100k": Row("diff two-dot, 10 changes in 100k", _diff(100_000)),

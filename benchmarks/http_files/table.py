@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from benchmarks.http_files.recorded import LAKEFS, Figures, Recorded
+from benchmarks.http_files.recorded import (
+    BARS,
+    LAKEFS,
+    RECORDED_SHA256_US,
+    RECORDED_WRITE_MS,
+    Figures,
+    Recorded,
+)
 from benchmarks.http_files.rows import ROWS
 from benchmarks.http_load.tables import markdown, short
 from benchmarks.measure import Line
@@ -25,11 +32,15 @@ def table(lines: Iterable[Line]) -> str:
 
 def calibration_row(line: Line) -> str:
     """Returns how fast the machine was, as a sentence."""
+    hashed = line["sha256_10kb_us"]
     return (
         f"calibration: {line['python_steps_s'] / 1e6:.1f} million steps of a Python loop a second, "
         f"{short(line['synchronised_writes_s'])} synchronised writes of 4 KB a second "
-        f"(p50 {short(line['synchronised_p50_ms'])}, p99 {short(line['synchronised_p99_ms'])} ms); "
-        "the columns of lakeFS are of 2026-11-15, of a machine of the same kind, not calibrated"
+        f"(p50 {short(line['synchronised_p50_ms'])}, p99 {short(line['synchronised_p99_ms'])} ms), "
+        f"SHA-256 of 10 KB in {short(hashed)} us; of the machine and the days of the columns of "
+        f"lakeFS, SHA-256 of 10 KB in {RECORDED_SHA256_US} us and p50 of a synchronised write of "
+        f"{RECORDED_WRITE_MS} ms are known, so hashing takes {hashed / RECORDED_SHA256_US:.2f} "
+        "times as long in this run"
     )
 
 
@@ -43,6 +54,24 @@ def times_faster(line: Line) -> float | None:
     return None if theirs.p50_ms is None else theirs.p50_ms / max(1e-9, float(line["p50_ms"]))
 
 
+def title_of(line: Line) -> str:
+    """Returns the name of a row with its number of clients."""
+    return f"{ROWS[line['workload']].title} : {line['clients']}"
+
+
+def missed_bars(line: Line) -> list[str]:
+    """Returns what a row was demanded to do and did not do."""
+    bar = BARS.get(f"{line['workload']}:{line['clients']}")
+    if bar is None or "ops_s" not in line:
+        return []
+    missed = []
+    if line["ops_s"] < bar.ops_s:
+        missed.append(f"{title_of(line)}, ops/s ≥ {short(bar.ops_s)}: {short(line['ops_s'])}")
+    if bar.p99_ms is not None and line["p99_ms"] > bar.p99_ms:
+        missed.append(f"{title_of(line)}, p99 ms ≤ {short(bar.p99_ms)}: {short(line['p99_ms'])}")
+    return missed
+
+
 def _row(line: Line) -> list[str]:
     recorded = _recorded(line)
     faster = times_faster(line)
@@ -52,7 +81,7 @@ def _row(line: Line) -> list[str]:
     # Other processes used more than a tenth of a core meanwhile.
     disturbed = " (disturbed)" if line.get("other_cores", 0) > QUIET_CORES else ""
     return [
-        f"{ROWS[line['workload']].title} : {line['clients']}{disturbed}",
+        f"{title_of(line)}{disturbed}",
         _ours(line),
         short(line["server_cpu_ms_per_counted"]),
         _theirs(recorded.local),

@@ -7,6 +7,7 @@ possible: a reply that arrives whole and has its length is cut out of the receiv
 from __future__ import annotations
 
 import asyncio
+from base64 import b64encode
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
@@ -16,6 +17,7 @@ Lost = Callable[[Exception | None], None]
 _END_OF_HEAD = b"\r\n\r\n"
 _LENGTH = b"\r\ncontent-length:"
 _CHUNKED = b"\r\ntransfer-encoding: chunked"
+_JSON = "Content-Type: application/json\r\n"
 
 
 class Malformed(Exception):
@@ -126,7 +128,9 @@ class Connection(asyncio.Protocol):
 class Requests:
     """Builds raw requests to one server."""
 
-    def __init__(self, address: str, prefix: str = "/api/v2", token: str = "") -> None:
+    def __init__(
+        self, address: str, prefix: str = "/api/v2", token: str = "", *, basic: str = ""
+    ) -> None:
         parts = urlsplit(address)
         if parts.hostname is None or parts.port is None:
             raise ValueError(f"{address!r} is no http://HOST:PORT")
@@ -138,18 +142,21 @@ class Requests:
         )
         if token:
             self._fixed += f"Authorization: Bearer {token}\r\n"
+        if basic:
+            self._fixed += f"Authorization: Basic {b64encode(basic.encode()).decode()}\r\n"
 
     def get(self, path: str) -> bytes:
         return f"GET {self._prefix}{path}{self._fixed}\r\n".encode()
 
-    def post(self, path: str, body: bytes) -> bytes:
-        return self._with_body("POST", path, body)
+    def post(self, path: str, body: bytes, more: str = _JSON) -> bytes:
+        return self._with_body("POST", path, body, more)
 
-    def put(self, path: str, body: bytes) -> bytes:
-        return self._with_body("PUT", path, body)
+    def put(self, path: str, body: bytes, more: str = _JSON) -> bytes:
+        return self._with_body("PUT", path, body, more)
 
-    def _with_body(self, method: str, path: str, body: bytes) -> bytes:
-        head = f"{method} {self._prefix}{path}{self._fixed}Content-Type: application/json\r\n"
+    def _with_body(self, method: str, path: str, body: bytes, more: str) -> bytes:
+        """Returns a request; `more` are further headers, each with the end of its line."""
+        head = f"{method} {self._prefix}{path}{self._fixed}{more}"
         return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
     async def connect(self, replied: Replied, lost: Lost) -> Connection:

@@ -6,6 +6,7 @@ import shutil
 import signal
 import sys
 import tempfile
+from collections.abc import Sequence
 from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
@@ -41,8 +42,13 @@ class Testbed:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def start(self, server: str, *, authenticated: bool = False) -> Served:
-        """Starts one of the two servers on a new store; only ours can ask who calls."""
+    def start(
+        self, server: str, *, authenticated: bool = False, more: Sequence[str] = ()
+    ) -> Served:
+        """Starts one of the two servers on a new store; only ours can ask who calls.
+
+        `more` are further flags of ours.
+        """
         where = self._where(server)
         if server == "nessie":
             served = start_nessie(nessie_store(self.store, where), self.folder)
@@ -50,7 +56,7 @@ class Testbed:
             schemes = {"memory": "memory:", "rocksdb": f"rocksdb:{where}"}
             url = schemes.get(self.store, f"postgresql://lochan@{where}")
             flags = setup_flags(self.folder) if authenticated else []
-            served = start_lochan(url, self.folder, *flags)
+            served = start_lochan(url, self.folder, *flags, *more)
         self._stack.callback(served.stop)
         return served
 

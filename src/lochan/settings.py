@@ -50,6 +50,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             "as s3://bucket/prefix; empty is the data directory."
         ),
     ] = ""
+    subscribers: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="Installed subscribers that get the events of this server, each as NAME "
+            "or NAME=ARGUMENT."
+        ),
+    ] = ()
     import_prefixes: Annotated[
         tuple[str, ...],
         Meta(description="Prefixes of object stores whose objects users may import as files."),
@@ -231,7 +238,7 @@ SETTING_NAMES: Final = tuple(Settings.__struct_fields__)
 SECRET_SETTINGS: Final = ("secret_key",)
 """Settings that are no flags, because other users of a machine see the arguments of a process."""
 
-_LISTS: Final = ("host_names", "import_prefixes", "oidc_algorithms", "s3_domains")
+_LISTS: Final = ("host_names", "import_prefixes", "oidc_algorithms", "s3_domains", "subscribers")
 _NEVER_SHOWN: Final = ("store", "storage", *SECRET_SETTINGS)
 
 _HINTS: Final = get_type_hints(Settings, include_extras=True)

@@ -25,7 +25,7 @@ from benchmarks.http_load.drive import Client, Measured, drive, quantile, run
 from benchmarks.http_load.preparation import Preparation, hash_after_commit
 from benchmarks.http_load.processes import Served, start_lochan
 from benchmarks.http_load.usage import Snapshot, between, look, resident_mb
-from tests.profile import in_deep_only
+from tests.profile import counted, in_deep_only
 
 PLAIN = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX: y\r\n\r\nhello"
 CHUNKED = (
@@ -198,7 +198,7 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("which", ["server", "closed"])
+@pytest.mark.parametrize("which", ["closed", "server"][: counted(1, 2)])
 def test_every_row_runs_on_our_server_without_an_error(which, request, monkeypatch):
     monkeypatch.setattr(rows, "MERGES", 20)
     server: Served = request.getfixturevalue(which)
@@ -209,10 +209,14 @@ def test_every_row_runs_on_our_server_without_an_error(which, request, monkeypat
         # As many as there are groups: none of them is refused anything.
         clients = 2 if which == "server" else GROUPS
         for name in [row for row in rows.ROWS if row != "commit-into-100k"]:
-            measured = await rows.measure(
-                preparation, f"{name}:{clients}", seconds=0.1, warm_s=0, pids=[server.pid]
-            )
-            assert (name, measured.errors, measured.conflicts) == (name, 0, 0), measured.sample
+            # A busy machine may not answer once in a short run.
+            for seconds in (0.1, 3, 30):
+                measured = await rows.measure(
+                    preparation, f"{name}:{clients}", seconds=seconds, warm_s=0, pids=[server.pid]
+                )
+                assert (name, measured.errors, measured.conflicts) == (name, 0, 0), measured.sample
+                if measured.operations:
+                    break
             assert measured.operations > 0, name
         preparation.caller.close()
 

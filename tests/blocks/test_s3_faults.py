@@ -21,7 +21,7 @@ from lochan.base.errors import (
     Unknown,
 )
 from lochan.base.limits.blocks import BLOCK_BUFFER_BYTES, BLOCK_PIECE_BYTES, PART_BYTES_MIN
-from lochan.staging.block_store import BlockStore, check_whole
+from lochan.staging.block_store import BlockStore, ChosenPart, check_whole
 from lochan.testing.contracts.sample_blocks import (
     ABSENT_ADDRESS,
     addresses,
@@ -259,6 +259,31 @@ def test_signed_urls_read_any_block_and_write_each_address_once(object_store):
     for lifetime_s in (0, -1, 90_000):
         with pytest.raises(Invalid):
             place.presign_put(lifetime_s)
+    place.close()
+
+
+def test_parts_that_were_sent_to_signed_urls_become_a_block(object_store):
+    place = open_s3(object_store.port)
+    upload = place.begin_multipart()
+    signed = place.presign_parts(upload, (1, 2), 60)
+    assert signed is not None
+    parts = []
+    for number, (url, content) in enumerate(
+        zip(signed.urls, (content_of(5 * 1_024**2), b"end"), strict=True), 1
+    ):
+        request = urllib.request.Request(url, content, method="PUT")
+        with urllib.request.urlopen(request) as answer:
+            parts.append(ChosenPart(number, answer.headers["ETag"].strip('"')))
+    assert place.find(signed.address) is None
+    block = place.complete_multipart(upload, parts)
+    assert block.address == signed.address
+    assert read_block(place, block, block.size - 4, block.size)[1:] == b"end"
+    for lifetime_s in (0, 90_000):
+        with pytest.raises(Invalid):
+            place.presign_parts(upload, (1,), lifetime_s)
+    for number in (0, 10_001):
+        with pytest.raises(Invalid):
+            place.presign_parts(upload, (number,), 60)
     place.close()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,6 +26,7 @@ from lochan.faces.files.face import FilesFace
 from lochan.faces.nessie.face import nessie_faces
 from lochan.faces.s3.face import S3Face
 from lochan.kernel.repository import Ports
+from lochan.kv.store import Store
 from lochan.persist.retry import RetryPolicy
 from lochan.service.repositories import Repositories
 from lochan.settings import Settings
@@ -82,20 +83,26 @@ def serving(
     blocks: Path | None = None,
     imports: Sequence[str] = (),
     gateways: list[str] | None = None,
+    wrap: Callable[[Store], Store] | None = None,
 ) -> Iterator[str]:
     """Runs a server in a thread; yields its address.
 
     It knows its callers once access was set up, or from the beginning by a guard. The bytes of
     files are below `blocks`, by default in a folder that is removed. The address of its S3 gateway
-    is added to `gateways`, if there is such a list.
+    is added to `gateways`, if there is such a list. `wrap` returns what is used as the store.
     """
     with TemporaryDirectory(prefix="lochan-blocks-") as temporary:
         folder = blocks or temporary
-        yield from _serve(store_url, repositories, guard, recorder, folder, imports, gateways)
+
+        def opened() -> Store:
+            store = open_store(store_url)
+            return store if wrap is None else wrap(store)
+
+        yield from _serve(opened, repositories, guard, recorder, folder, imports, gateways)
 
 
 def _serve(
-    store_url: str,
+    open_one: Callable[[], Store],
     repositories: Sequence[str],
     guard: Guard | None,
     recorder: Recorder | None,
@@ -108,11 +115,11 @@ def _serve(
     stop = asyncio.Event()
 
     async def run() -> None:
-        store = open_store(store_url)
+        store = open_one()
         places = Places(Path(blocks), imports=imports)
         try:
             ports = Ports(SystemClock(), SystemRandom(), ThreadWaiting())
-            access = open_access(Settings(store=store_url), store, ports, RetryPolicy(), None)
+            access = open_access(Settings(store="memory:"), store, ports, RetryPolicy(), None)
             opened = Repositories(
                 store,
                 ports,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -39,18 +40,47 @@ MUTANTS = {
 }
 
 
-@pytest.mark.parametrize("mutant", MUTANTS)
-def test_the_contract_notices(mutant: str, tmp_path: Path) -> None:
-    test = tmp_path / "test_mutant.py"
-    test.write_text(
-        f"from tests.contract.mutants import mutant_class\nTestMutant = mutant_class({mutant!r})\n"
-    )
-    root = Path(__file__).parents[2]
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:randomly"]
-    command += ["-p", "no:cacheprovider", "-c", str(root / "pyproject.toml"), str(test)]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join((str(root / "src"), str(root)))}
+# One process runs the suite on one mutant after the other: importing takes longer than that.
+CHILD = """
+import contextlib, io, json, sys
+import pytest
+root, folder, *mutants = sys.argv[1:]
+found = {}
+for mutant in mutants:
+    path = f"{folder}/test_{mutant}.py"
+    with open(path, "w") as file:
+        file.write("from tests.contract.mutants import mutant_class\\n")
+        file.write(f"TestMutant = mutant_class({mutant!r})\\n")
+    words = ["-q", "-x", "-p", "no:randomly", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        code = pytest.main([*words, "-c", f"{root}/pyproject.toml", path])
+    found[mutant] = [int(code), output.getvalue()]
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str]]:
+    """What the suite says of each mutant: the code of pytest, and its output."""
+    root, folder = Path(__file__).parents[2], tmp_path_factory.mktemp("mutants")
+    path = os.pathsep.join((str(root / "src"), str(root)))
     done = subprocess.run(
-        command, cwd=root, env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "-c", CHILD, str(root), str(folder), *MUTANTS],
+        cwd=root,
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    assert done.returncode == 1, f"{MUTANTS[mutant]} went unnoticed:\n{done.stdout[-2000:]}"
-    assert "AssertionError" in done.stdout or "Failed: DID NOT RAISE" in done.stdout, done.stdout
+    assert done.returncode == 0, done.stderr[-3_000:]
+    found: dict[str, tuple[int, str]] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+@pytest.mark.xdist_group("mutants of the contract")
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_the_contract_notices(mutant: str, results: dict[str, tuple[int, str]]) -> None:
+    code, output = results[mutant]
+    assert code == 1, f"{MUTANTS[mutant]} went unnoticed:\n{output[-2000:]}"
+    assert "AssertionError" in output or "Failed: DID NOT RAISE" in output, output

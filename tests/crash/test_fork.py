@@ -181,8 +181,12 @@ def test_workers_of_multiprocessing_are_refused_or_open_the_store_themselves(
             for future in [executor.submit(_commit_shared, name) for name in "abcd"]:
                 with pytest.raises(StoreForked, match="lochan serve"):
                     future.result()
-        with forked.Pool(2) as pool, pytest.raises(StoreForked):
+        # Its workers end by themselves: a signal may be lost on a process that has just begun.
+        pool = forked.Pool(2)
+        with pytest.raises(StoreForked):
             pool.map(_commit_shared, "ab")
+        pool.close()
+        pool.join()
         process = forked.Process(target=_commit_shared, args=("e",))
         process.start()
         process.join()

@@ -15,6 +15,7 @@ def test_the_page_is_what_the_report_makes_of_the_measured_lines():
 
 
 def test_a_newer_line_replaces_that_of_its_row_only():
-    old = {"benchmark": "files_http", "workload": "upload-one", "clients": 1, "ops_s": 1}
+    row = {"benchmark": "files_http", "api": "files", "workload": "upload-one", "clients": 1}
+    old = row | {"ops_s": 1}
     other = old | {"workload": "log-100"}
     assert keep([other, old], [old | {"ops_s": 2}]) == [old | {"ops_s": 2}, other]

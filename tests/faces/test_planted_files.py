@@ -26,6 +26,18 @@ def only_block(own: FilesBench) -> Path:
     return block
 
 
+def put_elsewhere(own: FilesBench) -> None:
+    """Writes the file again.
+
+    One address in 4,096 is in the directory that was replaced by a link; it is refused, and the
+    next attempt has another address.
+    """
+    first = own.put("a", BLOCK).status_code
+    assert first in (200, 503)
+    if first == 503:
+        assert own.put("a", BLOCK).status_code == 200
+
+
 def plant_link(block: Path, secret: Path) -> None:
     block.unlink()
     block.symlink_to(secret)
@@ -70,7 +82,7 @@ def test_what_was_planted_in_place_of_a_block_is_never_read(own, tmp_path, plant
         assert b"not for users" not in read.content
         assert str(tmp_path) not in read.text
     assert own.file("DELETE", "a").json() == {"deleted": True}
-    assert own.put("a", BLOCK).status_code == 200
+    put_elsewhere(own)
     assert own.get("a").content == BLOCK
     assert secret.read_bytes() == SECRET[: len(BLOCK)]
 

@@ -58,7 +58,7 @@ class Effort(NamedTuple):
     cases_min: int
 
 
-SHORT = Effort("examples,fuzzing", 8, 300)
+SHORT = Effort("examples,fuzzing", 4, 200)
 FULL = Effort("examples,coverage,fuzzing", 40, 3_000)
 EFFORT = FULL if PROFILE == "deep" else SHORT
 

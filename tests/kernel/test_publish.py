@@ -473,7 +473,7 @@ def test_a_put_on_a_warm_publisher_is_exactly_one_call_whatever_the_history(hist
 
 def test_more_small_objects_than_one_batch_of_the_store_are_published(bench):
     """Few bytes may still be too many rows for one write: they are stored before the row."""
-    count = bench.store.capabilities.batch_items_max + 1
+    count = bench.store.capabilities.apply_items_max + 1
     raws = [b"%d" % number for number in range(count)]
     values = [(object_id(raw), raw) for raw in raws]
     bench.commit(Wants(plan([put(table(1), element(1))], "many values", objects=values)))

@@ -9,6 +9,7 @@ import pytest
 from lochan.base.errors import KeysConflict, LochanError
 from lochan.base.ids import EMPTY_ID
 from lochan.base.names import RefName
+from lochan.codec.objects import object_id
 from lochan.kernel.provenance import UNNAMED
 from lochan.kernel.publish import Published, Publisher
 from lochan.kernel.publish_many import BranchBatch, publish_many
@@ -82,6 +83,19 @@ def test_who_was_overtaken_is_sent_away_and_writes_nothing(bench):
     (settled,) = publishers[2].publish([wants(1)])
     assert isinstance(settled, Published)
     assert logs(bench)[2] == ["put 7", "put 1"]
+
+
+def test_a_branch_with_more_objects_than_one_apply_takes_is_published_alone(bench):
+    publishers = warm(bench)
+    count = bench.store.capabilities.apply_items_max + 1
+    values = [(object_id(raw), raw) for raw in (b"%d" % number for number in range(count))]
+    many = Wants(plan([put(table(1), element(1))], "many values", objects=values))
+    answers = publish_many(
+        [BranchBatch(publishers[0], [many]), BranchBatch(publishers[1], [wants(1)])]
+    )
+    assert answers[0] is None
+    assert isinstance(answers[1], list)
+    assert logs(bench)[:2] == [[], ["put 1"]]
 
 
 def test_a_refused_member_is_refused_beside_others(bench):

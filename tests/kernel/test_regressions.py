@@ -6,7 +6,7 @@ import pytest
 
 from lochan.base.errors import Corrupt
 from lochan.base.ids import EMPTY_ID
-from lochan.base.keys import table_key
+from lochan.base.keys import Universe, table_key
 from lochan.base.names import RefName
 from lochan.kernel.claims import ClaimedProposal
 from lochan.kernel.merge import MergeProposal
@@ -16,7 +16,7 @@ from lochan.kernel.publish import Publisher
 from lochan.kv.defaults import PlainHold
 from lochan.kv.store import Hold, Kind, Partition, partition
 from tests.kernel.reading import message_of, published
-from tests.kernel.workbench import MAIN, Bench, LockingStore, OnCalls, claim, wants
+from tests.kernel.workbench import MAIN, Bench, LockingStore, OnCalls, branch, claim, wants
 from tests.property.merge_world import MergeWorld
 
 
@@ -92,3 +92,27 @@ def test_a_held_row_that_cannot_be_read_is_released():
     with pytest.raises(Corrupt, match="checksum"):
         bench.publisher.publish([wants(1)])
     assert store.held.released == 1
+
+
+def test_merges_go_on_after_a_chain_of_them_lost_its_swap():
+    """Found by review: a lane searched the history of a merge that was never stored.
+
+    A chain has more commits here than each of them lists of its parents.
+    """
+    bench = Bench()
+    bench.commit(wants(0))
+    sides = [RefName(f"side-{number}") for number in range(90)]
+    bench.names.create_many([branch(name) for name in sides], UNNAMED)
+    for number, name in enumerate(sides):
+        bench.names.assign(name, EMPTY_ID, bench.head().obj_id, UNNAMED)
+        Publisher(bench.context, name).publish([wants(10 + number)])
+    other = bench.again()
+    for turn in range(2):
+        merges = [
+            MergeProposal(bench.context, bench.head(name), "merge", Choices())
+            for name in sides[turn * 45 : turn * 45 + 45]
+        ]
+        for settled in bench.publisher.publish(merges):
+            published(settled)
+        other.commit(wants(100 + turn))
+    assert len(bench.content(bench.head(), Universe.TABLES)) == 1 + 90 + 2

@@ -58,7 +58,7 @@ def test_a_changed_object_is_corrupt(objects, store):
 
 def test_more_objects_than_one_batch_are_stored_and_fetched(objects, store):
     """Found by review: fetching more than a batch of the store was refused."""
-    count = store.capabilities.batch_items_max + 5
+    count = store.capabilities.read_items_max + 5
     stored = [named(b"%d" % number) for number in range(count)]
     objects.store_many(iter(stored))
     assert objects.fetch_many([obj_id for obj_id, _ in stored]) == [raw for _, raw in stored]

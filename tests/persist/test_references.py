@@ -124,7 +124,7 @@ def test_bytes_that_are_no_row_are_corrupt(references, store):
 
 def test_more_rows_than_one_batch_are_fetched_in_their_order(references, store):
     references.update(ROW, None)
-    count = store.capabilities.batch_items_max + 5
+    count = store.capabilities.read_items_max + 5
     found = references.fetch_many([*(RefName(f"none{number}") for number in range(count)), MAIN])
     assert found[:count] == [None] * count
     last = found[count]

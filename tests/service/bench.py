@@ -301,7 +301,7 @@ def use_cases(repository: Repository) -> dict[str, Callable[..., Any]]:
         f"{name}.{method}": function
         for name, group in sorted(vars(repository).items())
         if not name.startswith("_")
-        and name != "info"
+        and name not in ("info", "staged_heads")
         and type(group).__module__.startswith("lochan.service.")
         for method, function in inspect.getmembers(type(group), inspect.isfunction)
         if not method.startswith("_")

@@ -5,13 +5,21 @@ Shared by the tests of files; holds no test of its own.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from lochan.assembly.blocks import open_blocks
 from lochan.base.ids import InstanceId
 from lochan.service.file_places import FileSupport
-from lochan.staging.block_store import BlockStore, PresignedPut
+from lochan.staging.block_store import (
+    BlockStore,
+    MultipartId,
+    PresignedParts,
+    PresignedPut,
+    build_address,
+)
 from tests.service.bench import Bench
 
 
@@ -19,6 +27,7 @@ class ClientWritable:
     """A directory whose presigned uploads have been done by a client: it holds `CLIENT_BYTES`."""
 
     CLIENT_BYTES = b"written by a client"
+    signs_urls = True
 
     def __init__(self, place: BlockStore) -> None:
         self._place = place
@@ -31,6 +40,12 @@ class ClientWritable:
         if not self.is_written:
             self._place.delete(stored.address)
         return PresignedPut(stored.address, f"place:{lifetime_s}", {"If-None-Match": "*"})
+
+    def presign_parts(
+        self, upload: MultipartId, numbers: Sequence[int], lifetime_s: int
+    ) -> PresignedParts:
+        address = build_address(sha256(upload.encode()).digest()[:16])
+        return PresignedParts(address, tuple(f"place:{number}?{lifetime_s}" for number in numbers))
 
     def presign_get(self, address: str, lifetime_s: int) -> str:
         return f"place:{address}?{lifetime_s}"

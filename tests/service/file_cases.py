@@ -9,7 +9,7 @@ import msgspec
 
 from lochan.access.policy import Action, Call
 from lochan.model.commits import CommitMeta
-from lochan.model.files import ImportSource, UploadedPart, WriteCondition
+from lochan.model.files import FileProperties, ImportSource, UploadedPart, WriteCondition
 from lochan.model.specs import parse_spec
 from lochan.service.file_places import FileSupport
 from lochan.service.repository import Repository
@@ -49,6 +49,7 @@ class Lake:
 
     url = ""
     upload = ("", "", "")
+    job = ""
     parts: Sequence[UploadedPart] = ()
     support = FileSupport()
 
@@ -62,7 +63,9 @@ def reserved(one: Repository) -> str:
 
 
 def begin_upload(one: Repository) -> None:
-    """Begins an upload in parts and sends its only part, for the cases of both."""
+    """Begins an upload in parts and sends its only part, and an import, for their cases."""
+    sources = [ImportSource(LAKE.url, "in/")]
+    LAKE.job = one.import_jobs.start(ME, "main", sources, META).id
     LAKE.upload = "main", "f/c", one.multiparts.create(ME, "main", "f/c")
     part = one.multiparts.begin_part(ME, *LAKE.upload, 1)
     part.write(b"c")
@@ -83,6 +86,12 @@ FILE_CASES = {
     "files.copy": Case(
         lambda one, call: one.files.copy(call, "main", "f/c", SIDE, "f/a"), [WRITE, READ_SIDE]
     ),
+    "files.stage_foreign": Case(
+        lambda one, call: one.files.stage_foreign(
+            call, "main", "f/c", f"{LAKE.url}x", FileProperties()
+        ),
+        [WRITE, (A.IMPORT_FILES, "main", True)],
+    ),
     "files.update": Case(
         lambda one, call: one.files.update(call, "main", "f/a", content_type="x"),
         [WRITE, READ_MAIN],
@@ -98,6 +107,13 @@ FILE_CASES = {
     "uploads.begin": Case(upload, [WRITE, WRITE]),
     "multiparts.create": Case(
         lambda one, call: one.multiparts.create(call, "main", "f/c"), [WRITE]
+    ),
+    "multiparts.create_signed": Case(
+        lambda one, call: one.multiparts.create_signed(call, "main", "f/c", 1),
+        [WRITE, WRITE, WRITE, WRITE],
+    ),
+    "multiparts.sign_parts": Case(
+        lambda one, call: one.multiparts.sign_parts(call, *LAKE.upload, [1]), [WRITE, WRITE]
     ),
     "multiparts.begin_part": Case(
         lambda one, call: one.multiparts.begin_part(call, *LAKE.upload, 1).abort(), [WRITE]
@@ -136,6 +152,19 @@ FILE_CASES = {
     "resets.hard_reset": Case(
         lambda one, call: one.resets.hard_reset(call, "side", MAIN),
         [(A.ASSIGN_REFERENCE, "side", False), READ_MAIN, (A.ASSIGN_REFERENCE, "side", True)],
+    ),
+    "import_jobs.start": Case(
+        lambda one, call: one.import_jobs.start(
+            call, "main", [ImportSource(LAKE.url, "in/")], META
+        ),
+        [COMMIT, (A.IMPORT_FILES, "main", True)],
+    ),
+    "import_jobs.status": Case(
+        lambda one, call: one.import_jobs.status(call, "main", LAKE.job), [LOG_MAIN]
+    ),
+    "import_jobs.cancel": Case(
+        lambda one, call: one.import_jobs.cancel(call, "main", LAKE.job),
+        [(A.IMPORT_FILES, "main", True)],
     ),
     "imports.import_files": Case(
         lambda one, call: one.imports.import_files(

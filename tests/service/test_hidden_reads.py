@@ -165,13 +165,15 @@ WRITES = {
     *("multiparts.create", "multiparts.begin_part", "multiparts.complete", "multiparts.abort"),
     *("multiparts.list_parts", "multiparts.list_uploads"),
     *("addresses.reserve", "addresses.link", "resets.reset", "resets.hard_reset"),
-    "imports.import_files",
+    *("imports.import_files", "files.stage_foreign", "import_jobs.start", "import_jobs.cancel"),
+    *("multiparts.create_signed", "multiparts.sign_parts"),
 }
 
 # Hidden paths have tests of their own: `test_file_rights.py`.
 FILE_READS = {
     *("files.stat", "files.open", "files.open_stored", "files.presign", "file_listings.list"),
     *("file_listings.uncommitted", "file_history.diff", "file_history.log"),
+    "import_jobs.status",
 }
 
 

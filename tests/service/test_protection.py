@@ -9,15 +9,19 @@ from lochan.access.policy import Call
 from lochan.base.errors import ConditionFailed, Denied, Invalid, NotFound, ReferenceNotFound
 from lochan.base.limits.files import PROTECTION_STALE_US
 from lochan.kernel.repository import Ports
+from lochan.model.commits import CommitMeta
+from lochan.model.contents import Namespace
 from lochan.model.specs import parse_spec
 from lochan.service.protection import tag_of
 from lochan.service.repositories import Repositories
 from lochan.stores.memory.store import MemoryStore
 from lochan.testing.ports import ManualClock, RecordedWaiting, SeededRandom
 from tests.security.guarded_wire import allow, principal
+from tests.service.bench import Bench, new
 from tests.service.file_bench import file_bench
 
 ADMIN = Call("ada", rights=principal("ada", [allow("*")]).rights)
+NS = Namespace(elements=("ns",))
 ELSEWHERE = Call("bob", rights=principal("bob", [allow("read", references=("dev",))]).rights)
 
 
@@ -71,6 +75,54 @@ def test_files_of_a_protected_branch_are_written_by_no_use_case(tmp_path):
     assert bench.tree() == {"a": b"1", "b": b"2"}
     repository.protection.replace(me, [])
     bench.commit_files()
+
+
+def test_tables_of_a_protected_branch_are_changed_by_merges_only():
+    bench, me = Bench(), Call("me")
+    bench.fill("t")
+    bench.branch("dev")
+    bench.fill("u", branch="dev")
+    protection, before = bench.repository.protection, bench.head()
+    protection.replace(me, ["main"])
+    writes = [
+        lambda: bench.change("t", "elsewhere"),
+        lambda: bench.remove("t"),
+        lambda: bench.fill("v"),
+        lambda: bench.commit_files("main", "m", new("v")),
+        lambda: bench.run(bench.repository.namespaces.create(me, "main", None, NS)),
+    ]
+    for write in writes:
+        with pytest.raises(Denied, match="protected"):
+            write()
+    assert bench.head() == before
+    bench.merge("dev")
+    assert bench.state() == {"t": "t", "u": "u"}
+    protection.replace(me, [])
+    bench.fill("v")
+
+
+def test_a_table_commit_learns_of_a_rule_of_another_server_within_a_second():
+    here = Bench()
+    there = here.again()
+    there.fill("t")
+    here.repository.protection.replace(Call("me"), ["main"])
+    there.fill("u")
+    there.clock.advance_us(PROTECTION_STALE_US)
+    with pytest.raises(Denied, match="protected"):
+        there.fill("v")
+
+
+def test_a_refusal_of_one_commit_leaves_the_others_of_its_chain():
+    bench, me = Bench(), Call("me")
+    bench.repository.protection.replace(me, ["main"])
+    bench.branch("dev")
+    asked = [
+        bench.commits.commit(me, branch, None, CommitMeta(message="m"), [new("t")])
+        for branch in ("main", "dev")
+    ]
+    with pytest.raises(Denied, match="protected"):
+        bench.run(asked[0])
+    assert bench.run(asked[1]).hash == bench.head("dev")
 
 
 def test_a_caller_that_may_not_view_a_protected_branch_gets_the_answer_of_an_absent_one(world):

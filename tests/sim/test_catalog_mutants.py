@@ -60,12 +60,12 @@ def recent_takes_any_commit(patch: pytest.MonkeyPatch) -> None:
 def recent_is_used_though_the_head_moved(patch: pytest.MonkeyPatch) -> None:
     right = Publisher._plan
 
-    def plan(self, row, proposals, recent):
+    def plan(self, row, proposals, recent, reach):
         if recent is None:
-            return right(self, row, proposals, recent)
+            return right(self, row, proposals, recent, reach)
         head, recent.head = recent.head, ObjId(row.row.pointer)
         try:
-            return right(self, row, proposals, recent)
+            return right(self, row, proposals, recent, reach)
         finally:
             recent.head = head
 

@@ -75,11 +75,11 @@ def refusal_on_a_remembered_head(patch: pytest.MonkeyPatch) -> None:
 
 
 def chain_goes_on_from_a_refused_member(patch: pytest.MonkeyPatch) -> None:
-    def plan(self, row, proposals, recent):
+    def plan(self, row, proposals, recent, reach):
         context = self.context
         head = context.views.load(ObjId(row.row.pointer))
         builder = Builder(context.views, context.nodes, context.rule, context.clock, head)
-        chain = publish._Chain(row, [], [], row.row)
+        chain = publish._Chain(row, [], [], row.row, reach)
         for proposal in proposals:
             made = []
             try:

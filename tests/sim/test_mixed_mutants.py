@@ -25,6 +25,7 @@ from lochan.kernel.history import iterate_log, meeting, merge_base, shared_seque
 from lochan.kernel.merge import Carried, MergeProposal
 from lochan.kernel.merge_choices import Choices
 from lochan.kernel.plan import ANY
+from lochan.kernel.reach import LineReach
 from lochan.kernel.views import CommitOverlay
 from lochan.kv.store import Lost
 from lochan.service import merges
@@ -69,6 +70,7 @@ def base_is_that_of_the_published_head(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(MergeProposal, "plan", note)
     patch.setattr(merge, "merge_base", base)
+    patch.setattr(LineReach, "merge_base", lambda _, *more: base(*more))
 
 
 def base_is_where_the_lines_meet(patch: pytest.MonkeyPatch) -> None:
@@ -85,6 +87,7 @@ def base_is_where_the_lines_meet(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(MergeProposal, "plan", note)
     patch.setattr(merge, "merge_base", base)
+    patch.setattr(LineReach, "merge_base", lambda _, *more: base(*more))
 
 
 def replays_what_the_published_head_lacks(patch: pytest.MonkeyPatch) -> None:
@@ -303,9 +306,22 @@ def statements_have_one_outcome(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(publish_many, "_written", written)
 
 
+def lanes_remember_what_a_later_head_has(patch: pytest.MonkeyPatch) -> None:
+    """A head that was moved back is taken for the one that it was."""
+    right = LineReach._extend
+
+    def extend(self, commits, head, shared):
+        if self._top is None or self._start.sequence > shared.sequence:
+            return right(self, commits, head, shared)
+        return True
+
+    patch.setattr(LineReach, "_extend", extend)
+
+
 MUTANTS: dict[Patch, str] = {
     base_is_that_of_the_published_head: AGAIN,
     base_is_where_the_lines_meet: AGAIN,
+    lanes_remember_what_a_later_head_has: AGAIN,
     replays_what_the_published_head_lacks: AGAIN,
     replays_carry_back_what_the_chain_has: ONE_SERVER,
     replays_do_not_record_their_source: AGAIN,

@@ -39,13 +39,25 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.filterwarnings(PYSPARK_LEAVES_SOCKETS))
 
 
+# Code that runs a few times is not worth the second, slow compiler, nor many threads of a GC.
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 # What a short-lived session on few cores needs besides; none of it changes a plan or a result.
 TEST_SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
-    # Code that runs a few times is not worth the second, slow compiler, nor many threads of a GC.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": JAVA_OPTIONS,
 }
 DAEMON = {"spark.python.daemon.module": "tests.spark.daemon"}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_java(tmp_path_factory):
+    """Sessions in processes that tests start have the same options of Java."""
+    folder = tmp_path_factory.mktemp("spark-conf")
+    options = f"spark.driver.extraJavaOptions {JAVA_OPTIONS}\nspark.sql.shuffle.partitions 2\n"
+    (folder / "spark-defaults.conf").write_text(options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_CONF_DIR", str(folder))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -63,6 +63,7 @@ def test_the_change_feed_goes_on_where_it_was(spark, lake, tmp_path):
     ]
 
 
+@in_deep_only
 def test_the_change_feed_of_a_catalog_without_commits_knows_nothing(spark, lake, tmp_path):
     feed = load("change_feed")
     assert feed.follow(lake, tmp_path / "checkpoint") == 0

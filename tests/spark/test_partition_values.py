@@ -35,7 +35,7 @@ from pyiceberg.typedef import Record
 
 from lochan.base.errors import Invalid
 from lochan.iceberg.manifests import entries_of
-from tests.profile import counted
+from tests.profile import PROFILE, counted
 from tests.spark.edges import KINDS, Kind, column, make_table, numbers
 from tests.spark.readers import plain
 
@@ -168,8 +168,10 @@ def held(lake: Any, name: str) -> list[str]:
 def test_every_engine_finds_the_rows_of_every_partition_after_rewrites(lake, monkeypatch):
     """One table for each type and transform, each read by every engine."""
     tables: dict[str, Kind] = {}
-    for kind in KINDS:
-        for number, word in enumerate(kind.words()):
+    for at, kind in enumerate(KINDS):
+        # Every type in every run, with one of its transforms in turn.
+        words = kind.words()
+        for number, word in enumerate(words if PROFILE == "deep" else [words[at % len(words)]]):
             name = f"{kind.name}.n{number}"
             tables[name] = kind
             make_table(lake, name, kind, [word], rows_of(kind))

@@ -8,6 +8,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame
 
+from tests.profile import counted
+
 PAIR = pa.struct([("a", pa.int64()), ("b", pa.int64())])
 COLUMNS = pa.schema(
     [
@@ -32,7 +34,7 @@ ROW = {"id": 1, "s": {**TWO, "deep": TWO}, "l": [TWO], "m": [("k", TWO)]}
             [("l.element.a", "c"), ("m.value.b", "c")],
             {"l.c[0]": 1, "l.b[0]": 2, "m['k'].a": 1, "m['k'].c": 2},
         ),
-    ],
+    ][:: counted(2, 1)],
 )
 def test_one_field_of_a_struct_is_found_after_it_was_renamed(lake, renames, ways):
     table = lake.catalog.create_table("t.nested", COLUMNS)

@@ -8,6 +8,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
 from lochan.base.errors import Invalid
+from tests.profile import counted
 from tests.spark.delete_files import delete_by_vector, delete_equal, delete_positions, paths_of
 from tests.spark.row_values import rows
 
@@ -52,7 +53,9 @@ def test_a_filter_and_deletes_are_both_applied(lake, table):
     assert len(found) == 19
 
 
-@pytest.mark.parametrize("folder", ["a b", "50%25", "größe", "a&b", "x[1]{2}", "k=v,w;'\"^`|"])
+@pytest.mark.parametrize(
+    "folder", ["a b", "50%25", "größe", "a&b", "x[1]{2}", "k=v,w;'\"^`|"][:: counted(5, 1)]
+)
 def test_files_in_any_directory_lose_the_rows_that_were_deleted(lake, tmp_path, folder):
     location = f"file://{tmp_path}/{folder}"
     table = lake.catalog.create_table("t.numbers", NUMBERS, location=location)

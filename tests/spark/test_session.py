@@ -12,6 +12,7 @@ from pyspark.sql.functions import udf
 from lochan.base.errors import Invalid, LochanError, Unavailable
 from lochan.spark import Lake, session
 from lochan.spark.session import RUNTIME_SETTINGS
+from tests.profile import in_deep_only
 from tests.spark.child import run
 
 
@@ -139,6 +140,7 @@ def test_a_call_in_another_thread_keeps_the_settings_of_the_session_that_runs(sp
         spark.conf.set("spark.sql.session.timeZone", "UTC")
 
 
+@in_deep_only
 def test_a_session_whose_context_was_stopped_does_not_run():
     program = """
 import json
@@ -221,7 +223,7 @@ print(json.dumps(found))
 """
 
 
-@pytest.mark.slow
+@in_deep_only
 def test_a_session_through_connect_reads_natively_by_deletes_and_by_pyiceberg(spark, tmp_path):
     program = f"WAREHOUSE = {str(tmp_path)!r}\n{CONNECT}"
     environment = {key: value for key, value in os.environ.items() if not key.startswith("SPARK")}

@@ -13,6 +13,7 @@ import pytest
 from lochan.base.errors import Unavailable
 from lochan.client import Client
 from lochan.spark.java import use_java
+from tests.profile import in_deep_only
 from tests.spark.child import run
 from tests.spark.histories import make_commits
 
@@ -57,6 +58,6 @@ print(json.dumps(counts))
 """
 
 
-@pytest.mark.slow
+@in_deep_only
 def test_a_session_that_was_shipped_our_modules_twice_still_runs_jobs(spark):
     assert run(TWICE, dict(os.environ)) == [2, 2]

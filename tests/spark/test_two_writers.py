@@ -207,9 +207,8 @@ def pairs_of(kind: str) -> list[tuple[Act, Act, str]]:
     ]
     if PROFILE == "deep":
         return found
-    # Two of each kind, with rival, partition and step in turn, so that all of them come.
-    start = (*KINDS, *READING).index(kind) * 4
-    return [found[at % len(found)] for at in (start, start + 21)]
+    # One of each kind, with rival, partition and step in turn, so that all of them come.
+    return [found[((*KINDS, *READING).index(kind) * 9 + 1) % len(found)]]
 
 
 @pytest.mark.parametrize("kind", [*KINDS, *READING])
@@ -226,7 +225,7 @@ def test_the_pairs_of_all_kinds_and_steps_are_many():
     assert {second.half for _, second, _ in every} == {0, 1}
     expected = {"read", "looked", "matched", "written", "merged", "staged"}
     assert {step for _, _, step in every} == expected
-    assert len(every) == counted(18, 408)
+    assert len(every) == counted(9, 408)
 
 
 class Held(msgspec.Struct, frozen=True):
@@ -315,7 +314,7 @@ SEEDS = (9, 5, 14, 18, 35)
 @pytest.mark.parametrize("seed", SEEDS[: counted(1, 5)])
 def test_two_drivers_at_random_agree_with_the_model(drivers, seed):
     walk = Walk(drivers, seed)
-    for _ in range(counted(10, 40)):
+    for _ in range(counted(8, 40)):
         walk.step()
     assert walk.conflicts
     assert walk.moves > walk.conflicts

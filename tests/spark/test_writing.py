@@ -8,6 +8,8 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
+from pyspark.sql import Observation
+from pyspark.sql import functions as F  # noqa: N812
 
 from lochan.base.errors import (
     AlreadyExists,
@@ -16,8 +18,10 @@ from lochan.base.errors import (
     NotABranch,
     ReferenceNotFound,
     TooLarge,
+    Unavailable,
 )
 from lochan.model.contents import Namespace
+from lochan.spark.write import files
 from tests.spark.delete_files import delete_positions
 from tests.spark.readers import by_frame, by_pyiceberg, same_for_all
 
@@ -115,6 +119,34 @@ def test_a_frame_without_rows_is_written_too(lake):
     assert len(same_for_all(lake, "t.people")) == 4
     lake.write(people(lake), "t.people", mode="overwrite")
     assert same_for_all(lake, "t.people") == []
+
+
+class LostObservation(Observation):
+    """What a busy server of Spark Connect gives: it does not wait for its own figures."""
+
+    @property
+    def get(self):
+        return {}
+
+
+def test_figures_that_spark_loses_are_counted_in_the_files(lake, monkeypatch):
+    monkeypatch.setattr(files, "Observation", LostObservation)
+    measures = [F.count(F.when(F.col("city") == "Oslo", 1)).alias("in_oslo")]
+    four = people(lake, *FOUR)
+    written = lake.write(four, "t.people", partition_by=["city"], measures=lambda frame: measures)
+    assert (written.rows, written.measured) == (4, {"in_oslo": 2})
+    assert len(same_for_all(lake, "t.people")) == 4
+    before = head(lake)
+    with pytest.raises(Invalid, match="NULL in id"):
+        lake.write(people(lake, (None, "e", "Rome")), "t.people", mode="merge", keys=["id"])
+    frame = lake.spark.sql("select cast(1 as long) id, array(1) several")
+    lake.spark.conf.set("spark.sql.parquet.writeLegacyFormat", "true")
+    try:
+        with pytest.raises(Unavailable, match="write again"):
+            lake.write(frame, "t.lists")
+    finally:
+        lake.spark.conf.unset("spark.sql.parquet.writeLegacyFormat")
+    assert head(lake) == before
 
 
 def test_branches_are_written_apart(lake):

@@ -18,6 +18,7 @@ from lochan.spark.write.arrow_files import write_task
 from lochan.spark.write.snapshots import all_files, replace_files
 from lochan.spark.write.statistics import build_data_file, build_layout, read_facts
 from lochan.spark.write.transforms import build_spec
+from tests.profile import counted
 from tests.spark.readers import same_for_all
 
 SCHEMA = Schema(NestedField(1, "region", StringType()), NestedField(2, "n", LongType()))
@@ -64,7 +65,9 @@ def numbers(table: Table) -> list[int]:
 
 
 @pytest.mark.parametrize("version", ["1", "2"])
-@pytest.mark.parametrize("by", ["region", "truncate(1, region)", "bucket(4, region)"])
+@pytest.mark.parametrize(
+    "by", ["region", "truncate(1, region)", "bucket(4, region)"][: counted(1, 3)]
+)
 def test_a_table_whose_partition_was_dropped_is_written_on(catalog, version, by):
     table = dropped(catalog, version, by=by)
     put(table, pa.array([3]))
@@ -99,7 +102,7 @@ def test_files_by_a_column_that_nobody_knows_any_more_stay_as_they_are(catalog):
     assert numbers(table) == [1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("version", ["1", "2"])
+@pytest.mark.parametrize("version", ["2", "1"][: counted(1, 2)])
 def test_spark_writes_a_table_whose_partition_was_dropped(lake, version):
     frame = lake.spark.sql("select 'x' as region, 1L as n, 'a' as s")
     table = lake.catalog.create_table(

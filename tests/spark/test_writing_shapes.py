@@ -22,6 +22,7 @@ from pyspark.sql import types as spark_types
 
 from lochan.base.errors import Invalid
 from lochan.spark.write.frame_shape import check_shape
+from tests.profile import counted
 from tests.spark.readers import by_frame, by_pyiceberg, same_for_all
 
 INNER = StructType(
@@ -167,7 +168,7 @@ DEEP_ROW = (
         (LISTS, "map('k', cast(null as long)) as m", "NULL in m.value, which t.needed requires"),
         (DEEP, f"{DEEP_ROW.format('null')} as d", "NULL in d.element.a.value.element.x"),
         (DEEP, "map(named_struct('x', cast(null as long)), 1) as k", "NULL in k.key.x"),
-    ],
+    ][:: counted(3, 1)],
 )
 def test_null_where_a_value_is_required_is_refused(lake, schema, row, message):
     make(lake, "t.needed", schema)

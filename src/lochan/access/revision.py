@@ -50,7 +50,7 @@ class Revision:
             value = ports.random.random_bytes(REVISION_BYTES)
             try:
                 self._store.put_many([(ACCESS_PARTITION, REVISION_KEY, value)])
-            except (Unknown, Unavailable) as trouble:
+            except (Exhausted, Unavailable, Unknown) as trouble:
                 try:
                     retry.again()
                 except Exhausted as error:

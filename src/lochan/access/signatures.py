@@ -166,7 +166,8 @@ def read_signature(
         raise refused_signature("malformed header", "the header Authorization is too long")
     pairs = _decoded_pairs(query)
     given = {name: value for name, value in pairs if name.startswith("X-Amz-")}
-    if authorization.startswith("AWS ") or (not authorization and "X-Amz-Signature" not in given):
+    names = {name.lower() for name, _ in pairs}
+    if authorization.startswith("AWS ") or (not authorization and "awsaccesskeyid" in names):
         raise refused_signature("version 2", "it is of version 2")
     if authorization:
         if "X-Amz-Signature" in given:
@@ -251,10 +252,12 @@ def _signature(
     names = [name.encode("latin-1") for name in signed_headers.split(";")]
     exempt = {b"x-amz-content-sha256"} if expires_s is not None else set()
     unsigned = {name for name in values if name.startswith(b"x-amz-")} - set(names) - exempt
-    if b"host" not in names or unsigned or not _HEX.match(signature):
+    if b"host" not in names or unsigned:
         raise refused_signature("unsigned headers", f"it does not cover {sorted(unsigned)}")
     if any(name not in values for name in names):
         raise refused_signature("signature", "it covers a header that is not there")
+    if not _HEX.match(signature):
+        raise refused_signature("signature", "it is not a SHA-256 in hexadecimal digits")
     if payload == UNSIGNED_PAYLOAD or expires_s is None or b"x-amz-content-sha256" in names:
         signed_payload = payload
     else:

@@ -24,6 +24,7 @@ from lochan.kv.url import parse_store_url
 from lochan.service.file_places import FileSupport
 from lochan.staging.block_store import BlockStore
 
+_SQLITE: Final = "sqlite"
 _DIRECTORY: Final = "file"
 _OBJECTS: Final = "objects"
 _SERVER: Final = "local"
@@ -33,6 +34,9 @@ def data_directory(store_url: str, data: str = "") -> Path | None:
     """Returns where a server keeps what is not in its store: as set, else beside its store."""
     if data:
         return Path(data)
+    url = parse_store_url(store_url)
+    if url.scheme == _SQLITE:
+        return Path(url.rest.partition("?")[0].removeprefix("//")).parent
     beside = server_file(store_url)
     return None if beside is None else beside.parent
 

@@ -13,6 +13,7 @@ from lochan.access.policy import Call
 from lochan.access.rights import OPEN_RIGHTS
 from lochan.assembly import open_store
 from lochan.assembly.access import ServerAccess, open_access
+from lochan.assembly.events import EventRunner, load_subscribers
 from lochan.assembly.exposure import check_exposure, warn_exposure
 from lochan.assembly.places import Places, TemporaryPlaces, data_directory, place_below
 from lochan.assembly.server_file import (
@@ -39,6 +40,7 @@ from lochan.faces.nessie.face import DOCUMENTS, nessie_faces
 from lochan.faces.s3.face import S3Face
 from lochan.kernel.context import Tuning
 from lochan.kernel.repository import Ports
+from lochan.kernel.settled import SettledObserver
 from lochan.kv.observe import ObservedStore, Observer
 from lochan.kv.store import Store
 from lochan.kv.url import parse_store_url
@@ -75,7 +77,7 @@ _MEGABYTE: Final = 1_024 * 1_024
 _LOG: Final = logging.getLogger("lochan.sweeps")
 
 
-def tuning_of(settings: Settings) -> Tuning:
+def tuning_of(settings: Settings, observer: SettledObserver | None = None) -> Tuning:
     """Returns the tuning of each repository that the settings ask for."""
     sleep_first_ms = (settings.retry_sleep_low_ms, settings.retry_sleep_high_ms)
     return Tuning(
@@ -83,6 +85,7 @@ def tuning_of(settings: Settings) -> Tuning:
         retry_policy=RetryPolicy(
             settings.commit_timeout_ms, sleep_first_ms, settings.retry_sleep_max_ms
         ),
+        observer=observer,
     )
 
 
@@ -235,7 +238,9 @@ def _serve(
     file: Path | None,
     ready: Callable[[ServerReady], None],
 ) -> None:
-    ports, tuning = telemetry.ports(), tuning_of(settings)
+    ports = telemetry.ports()
+    events = EventRunner(ports) if settings.subscribers else None
+    tuning = tuning_of(settings, None if events is None else events.hub)
     access = open_access(settings, store, ports, tuning.retry_policy, telemetry.audit)
     authenticates = access.authenticator.is_required()
     insecure = check_exposure(settings, authenticates=authenticates)
@@ -247,6 +252,8 @@ def _serve(
         quota=reference_quota_of(settings),
         files=places.support(),
     )
+    if events is not None:
+        events.register(load_subscribers(settings.subscribers))
     repository = _open_or_create(repositories, settings)
     store.flush(store.epoch())
 
@@ -277,6 +284,8 @@ def _serve(
     try:
         run_until_stopped(make, on_ready)
     finally:
+        if events is not None:
+            events.close()
         for own_file in written:
             if file is not None:
                 remove_server_file(file, own_file)

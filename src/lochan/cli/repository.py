@@ -30,8 +30,8 @@ def check(context: CommandContext, everything: bool, history: bool) -> None:
     """Read the stored data and report what is damaged; changes nothing.
 
     The command opens the store itself. It cannot read a RocksDB store that a server has open: stop
-    the server first, or check a copy. It reads a PostgreSQL store while servers use it: name the
-    store with --store.
+    the server first, or check a copy. It reads other stores while servers use them: name the store
+    with --store.
     """
     from lochan.embedded import check_store
 

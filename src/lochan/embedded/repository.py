@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Self
 
 from lochan.access.check import check_access
 from lochan.access.policy import Call
 from lochan.assembly import open_store
+from lochan.assembly.events import EventRunner
 from lochan.assembly.places import Places, TemporaryPlaces, data_directory
 from lochan.catalog.types import ContentTypes
 from lochan.client.groups.repository import RepositoryGroups
 from lochan.client.methods import BlockingRunner
 from lochan.embedded.access import StoreAccess
 from lochan.embedded.lane_runner import LaneRunner
+from lochan.events.subscribers import Subscriber
 from lochan.kernel.check import Report, ReportProgress, check_repository
 from lochan.kernel.check_store import CheckOptions
 from lochan.kernel.check_store import check_store as check_stored_repositories
+from lochan.kernel.context import Tuning
 from lochan.kernel.purge import Purged
 from lochan.kernel.repository import Ports
 from lochan.kv.store import Store
@@ -35,6 +39,7 @@ def open_repository(
     data: str | Path = "",
     storage: str = "",
     imports: Sequence[str] = (),
+    subscribers: Sequence[Subscriber] = (),
 ) -> Embedded:
     """Opens a repository, and creates it if the store has none of that name; close it after use.
 
@@ -42,17 +47,26 @@ def open_repository(
     are below the directory `data`: by default the one that contains an embedded store, and for
     `memory:` one that exists until the repository is closed. `storage` is the URL of another place
     for them, if the repository is created. `imports` are URLs of prefixes that may be imported.
+    `subscribers` get the events of what this process changes.
     """
     store = open_store(store_url)
     places = _places(store_url, str(data), storage, imports)
+    events: EventRunner | None = None
     try:
         ports = _ports()
+        if subscribers:
+            events = EventRunner(ports)
+            events.register([(type(one).__name__, partial(_given, one)) for one in subscribers])
         call = Call(who, repository=repository)
-        found = Repositories(store, ports, files=places.support())
+        tuning = Tuning(observer=None if events is None else events.hub)
+        found = Repositories(store, ports, files=places.support(), tuning=tuning)
         opened = found.open_or_create(call, repository, storage)
         store.flush(store.epoch())
-        return Embedded(store, opened, who, StoreAccess(store, store_url, ports), places)
+        access = StoreAccess(store, store_url, ports)
+        return Embedded(store, opened, who, access, places, events)
     except BaseException:
+        if events is not None:
+            events.close()
         places.close()
         store.close()
         raise
@@ -94,12 +108,14 @@ class Embedded(RepositoryGroups[BlockingRunner]):
         who: str = "",
         access: StoreAccess | None = None,
         places: Places | None = None,
+        events: EventRunner | None = None,
     ) -> None:
         access = access or StoreAccess(store, "", _ports())
         self._lane_runner = LaneRunner(store, repository, who, access)
         super().__init__(self._lane_runner)
         self._store = store
         self._places = places
+        self._events = events
         self._repository = repository
         self.repository = repository.name
 
@@ -131,7 +147,9 @@ class Embedded(RepositoryGroups[BlockingRunner]):
         return self._lane_runner.durably(self._repository.sweep)
 
     def close(self) -> None:
-        """Closes the store and the places of files."""
+        """Delivers events that are queued, then closes the store and the places of files."""
+        if self._events is not None:
+            self._events.close()
         if self._places is not None:
             self._places.close()
         self._store.close()
@@ -150,6 +168,10 @@ def _places(store_url: str, data: str, storage: str, imports: Sequence[str]) -> 
         return TemporaryPlaces(imports=imports, directories=directories)
     root = data_directory(store_url, data)
     return Places(root, imports=imports, directories=directories)
+
+
+def _given(subscriber: Subscriber) -> Subscriber:
+    return subscriber
 
 
 def _ports() -> Ports:

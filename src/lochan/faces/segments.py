@@ -87,39 +87,36 @@ class PathTable:
 
     def __init__(self, routes: Mapping[str, Methods]) -> None:
         self._fixed: dict[bytes, Methods] = {}
-        self._shapes: dict[int, list[tuple[list[str], Methods]]] = {}
+        self._shapes: dict[int, list[tuple[list[bytes], list[str], Methods]]] = {}
         for path, methods in routes.items():
             if "{" in path:
-                segments = path.split("/")
-                self._shapes.setdefault(len(segments), []).append((segments, methods))
+                parts = path.split("/")
+                fixed = [b"" if part.startswith("{") else part.encode("ascii") for part in parts]
+                names = [part[1:-1] if part.startswith("{") else "" for part in parts]
+                self._shapes.setdefault(len(parts), []).append((fixed, names, methods))
             else:
                 self._fixed[path.encode("ascii")] = methods
 
     def find(self, rest: bytes) -> Chosen | None:
         """Returns the operations at the raw rest of a path, and the decoded values in it."""
-        fixed = self._fixed.get(rest)
-        if fixed is not None:
-            return fixed, {}
+        found = self._fixed.get(rest)
+        if found is not None:
+            return found, {}
         segments = rest.split(b"/")
-        for shape, methods in self._shapes.get(len(segments), ()):
-            values = _fit(shape, segments)
-            if values is not None:
-                return methods, values
+        for fixed, names, methods in self._shapes.get(len(segments), ()):
+            if _fits(fixed, names, segments):
+                values = zip(names, segments, strict=True)
+                return methods, {name: decode_percent(given) for name, given in values if name}
         return None
 
 
-def _fit(shape: list[str], segments: list[bytes]) -> dict[str, str] | None:
-    """Returns the values where a path has the shape; an empty segment is no value."""
-    params: dict[str, str] = {}
-    for part, given in zip(shape, segments, strict=True):
-        if not part.startswith("{"):
-            if part.encode("ascii") != given:
-                return None
-        elif not given:
-            return None
-        else:
-            params[part[1:-1]] = decode_percent(given)
-    return params
+def _fits(fixed: list[bytes], names: list[str], segments: list[bytes]) -> bool:
+    """Returns whether a path has a shape; an empty segment is no value."""
+    # The last parts differ most.
+    for at in range(len(segments) - 1, -1, -1):
+        if not segments[at] if names[at] else segments[at] != fixed[at]:
+            return False
+    return True
 
 
 class SegmentFace(ABC):

@@ -52,6 +52,7 @@ from lochan.kernel.plan import (
     find_conflicts,
     keys_conflict,
 )
+from lochan.kernel.reach import LineReach
 from lochan.kernel.recent import Recent
 from lochan.kernel.reliance import Check, Excuse, Lookup, Reliance, Watch
 from lochan.kernel.views import CommitOverlay, CommitView, Views
@@ -190,8 +191,10 @@ class Builder:
         base: CommitView,
         recent: Recent | None = None,
         sink: NodeSink | None = None,
+        reach: LineReach | None = None,
     ) -> None:
         self._recent = recent
+        self.reach = reach
         # Stores the nodes of changes that come in bulk at once: they may be more than fit memory.
         self._sink = sink
         self._touched: dict[bytes, int] = {}

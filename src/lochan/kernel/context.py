@@ -15,6 +15,7 @@ from lochan.index.boundary import BoundaryRule
 from lochan.index.source import CachedNodes
 from lochan.kernel.key_packs import KeyLines, KeyPacks
 from lochan.kernel.moves import MoveLog
+from lochan.kernel.settled import SettledObserver
 from lochan.kernel.views import Views
 from lochan.kv.store import Store
 from lochan.persist.cache import BoundedCache, Caches
@@ -31,6 +32,8 @@ class Tuning(msgspec.Struct, frozen=True):
     caches: Caches = msgspec.field(default_factory=Caches)
     retry_policy: RetryPolicy = RetryPolicy()
     key_pack_commits: int = KEY_PACK_COMMITS
+    observer: SettledObserver | None = None
+    """Gets every change of a reference, None if there is no subscriber."""
 
 
 class RepositoryContext:
@@ -54,6 +57,7 @@ class RepositoryContext:
         self.random = random
         self.waiting = waiting
         tuning = tuning or Tuning()
+        self.observer = tuning.observer
         self._retry_policy = tuning.retry_policy
         self._retry_policy_for_steps = tuning.retry_policy.for_steps()
         self.objects = Objects(store, instance, clock)

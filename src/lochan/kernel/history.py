@@ -195,12 +195,10 @@ def shared_sequence(commits: CommitSource, line: CommitView, other: CommitView) 
     shared = meeting(commits, line, other)
     if other.merges == shared.merges:
         return shared.sequence
-    return _last_where(
-        commits, line, shared.sequence, lambda view: has_merged(commits, other, view)
-    )
+    return last_where(commits, line, shared.sequence, lambda view: has_merged(commits, other, view))
 
 
-def _last_where(
+def last_where(
     commits: CommitSource, line: CommitView, low: int, holds: Callable[[CommitView], bool]
 ) -> int:
     """Returns the last sequence of a first-parent line where something holds, at least `low`.
@@ -261,7 +259,7 @@ def _parent(view: CommitView, number: int) -> ObjId:
 
 def _not_younger(commits: CommitSource, start: CommitView, time_us: int) -> CommitView:
     """Searches the last commit of a time; along first parents the time of creation never falls."""
-    sequence = _last_where(
+    sequence = last_where(
         commits, start, 0, lambda view: view.body is not None and view.body.created_us <= time_us
     )
     if sequence == 0:

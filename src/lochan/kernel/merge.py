@@ -214,7 +214,10 @@ class MergeProposal:
         return [CommitPlan((), self._message, self._headers, self._hidden, merged=self._merged)]
 
     def _find_base(self, head: Head) -> CommitView:
-        return merge_base(head.commits, head.view, self._source) or head.commits.load(EMPTY_ID)
+        # A lane remembers what was merged before.
+        reach = head.builder.reach
+        find = merge_base if reach is None else reach.merge_base
+        return find(head.commits, head.view, self._source) or head.commits.load(EMPTY_ID)
 
     def _parted_at(self, base: CommitView, planned: CommitView, head: Head) -> bool:
         """Returns whether a later head has of the source what the one that was planned on had.

@@ -19,6 +19,8 @@ BASE_HEADER: Final = "base"
 WHO_HEADER: Final = "initiator"
 OPERATION_HEADER: Final = "operation"
 ROLES_HEADER: Final = "roles"
+SOURCE_HASH_HEADER: Final = "source-hash"
+"""What was merged, if no parent of the commit records it."""
 
 COMMIT_KIND: Final = "commit"
 
@@ -62,6 +64,7 @@ class Provenance(msgspec.Struct, frozen=True):
     base: str = ""
     who: Initiator = UNNAMED
     operation: str = ""
+    source_hash: str = ""
 
     def headers(self) -> Headers:
         """Returns the hidden headers, in order."""
@@ -75,6 +78,7 @@ class Provenance(msgspec.Struct, frozen=True):
             (KIND_HEADER, self.kind),
             (OPERATION_HEADER, self.operation),
             (SOURCE_HEADER, self.source),
+            (SOURCE_HASH_HEADER, self.source_hash),
         )
         made = [(name, (value,)) for name, value in headers if value]
         if not who.roles:
@@ -96,4 +100,5 @@ def read_provenance(hidden: Headers) -> Provenance:
         first(BASE_HEADER),
         Initiator(first(WHO_HEADER), headers.get(ROLES_HEADER, ())),
         first(OPERATION_HEADER),
+        first(SOURCE_HASH_HEADER),
     )

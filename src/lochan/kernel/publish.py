@@ -48,7 +48,9 @@ from lochan.kernel.history import contains
 from lochan.kernel.moves import advanced, rewritten, without_tokens
 from lochan.kernel.plan import CommitPlan, OutdatedRow, Plan
 from lochan.kernel.prefetch import read_ahead
+from lochan.kernel.reach import LineReach
 from lochan.kernel.recent import Recent
+from lochan.kernel.settled import SettledCommits, is_observed, observed
 from lochan.kernel.views import CommitView
 from lochan.kv.store import Adds, Lost, Outcome, SetIf, Won
 from lochan.persist.references import StampedRow
@@ -105,6 +107,7 @@ class _Chain(msgspec.Struct):
     built: list[Built]
     after: ReferenceRow
     """The row without the sealed tokens that the proposals have taken."""
+    reach: LineReach | None
 
     @property
     def writes(self) -> bool:
@@ -137,6 +140,7 @@ class Publisher:
         self._find = find or context.references.fetch
         self._known: StampedRow | None = None
         self._recent: Recent | None = None
+        self._reach: LineReach | None = None
         self._cautious_rounds = 0
 
     def publish(self, proposals: Sequence[Proposal], join: Join = lambda: ()) -> list[Settled]:
@@ -145,6 +149,12 @@ class Publisher:
         It may have to wait for a row that it holds. Proposals that arrived meanwhile `join` the
         chain then; their results come after the others.
         """
+        if self.context.observer is not None:
+            with observed(self.context, [self._name]):
+                return self._publish(proposals, join)
+        return self._publish(proposals, join)
+
+    def _publish(self, proposals: Sequence[Proposal], join: Join) -> list[Settled]:
         proposals = list(proposals)
         retry = self.context.retry()
         while True:
@@ -166,14 +176,18 @@ class Publisher:
         if known is None or self._cautious_rounds:
             return None
         try:
-            chain = self._plan(known, proposals, self._recent)
+            chain = self._plan(known, proposals, self._recent, self._take_reach())
         except OutdatedRow:
             self._known = None
             return None
         if not chain.built:
             return None
         begun = self._write_of(chain)
-        return None if _size_of(begun.objects) > CHAIN_BYTES_MAX // 4 else begun
+        can = self.context.store.capabilities
+        bytes_max = min(CHAIN_BYTES_MAX // 4, can.apply_bytes_max)
+        if len(begun.objects) > can.apply_items_max or _size_of(begun.objects) > bytes_max:
+            return None
+        return begun
 
     def end(self, begun: Begun, outcome: Outcome | None) -> list[Settled] | None:
         """Settles a chain by the outcome of its write; None is an unknown outcome.
@@ -185,10 +199,15 @@ class Publisher:
         self._lose()
         return None
 
+    @property
+    def name(self) -> RefName:
+        """The branch."""
+        return self._name
+
     def preview(self, proposals: Sequence[Proposal]) -> list[Settled]:
         """Returns what `publish` would return, and writes nothing: a dry run."""
         # A publish may run at the same time, so its remembered row must not be touched.
-        return self._plan(self.fetch(), proposals, None).settled
+        return self._plan(self.fetch(), proposals, None, None).settled
 
     def _publish_optimistically(self, proposals: Sequence[Proposal]) -> list[Settled] | None:
         """One attempt on the row as it is remembered; None if it must be tried again."""
@@ -196,7 +215,7 @@ class Publisher:
         known = self._known
         row = self.fetch() if known is None else known
         try:
-            chain = self._plan(row, proposals, self._recent)
+            chain = self._plan(row, proposals, self._recent, self._take_reach())
         except OutdatedRow:
             self._known = None
             return None
@@ -230,7 +249,7 @@ class Publisher:
             check_takes_commits(row.row)
             undisturbed = self._known is not None and self._known.stamp == row.stamp
             self._cautious_rounds = self._cautious_rounds - 1 if undisturbed else _CAUTIOUS_ROUNDS
-            chain = self._plan(row, proposals, self._recent)
+            chain = self._plan(row, proposals, self._recent, self._take_reach())
             self._known = row
             if not chain.writes or self._swap(chain, hold.apply):
                 return chain.settled
@@ -260,7 +279,11 @@ class Publisher:
         return current
 
     def _plan(
-        self, row: StampedRow, proposals: Sequence[Proposal], recent: Recent | None
+        self,
+        row: StampedRow,
+        proposals: Sequence[Proposal],
+        recent: Recent | None,
+        reach: LineReach | None,
     ) -> _Chain:
         """Step 2."""
         context = self.context
@@ -269,10 +292,12 @@ class Publisher:
         head = context.views.load(ObjId(row.row.pointer))
         if recent is not None and recent.head != head.obj_id:
             recent = None
-        builder = Builder(context.views, context.nodes, context.rule, context.clock, head, recent)
+        builder = Builder(
+            context.views, context.nodes, context.rule, context.clock, head, recent, reach=reach
+        )
         if len(proposals) > 1 and row is not self._known:
             read_ahead(context.nodes, head, proposals)
-        chain = _Chain(row, [], [], row.row)
+        chain = _Chain(row, [], [], row.row, reach)
         for proposal in proposals:
             try:
                 self.check_incarnation(proposal, row.row)
@@ -291,7 +316,17 @@ class Publisher:
             chain.built += made
             chain.after = after
             head = top
+        if not chain.built and reach is not None:
+            self._reach = reach
         return chain
+
+    def _take_reach(self) -> LineReach:
+        """Returns what is remembered of merges, which is kept only if the chain is published.
+
+        It gets to know the commits of the chain, and nothing can be read of those if they are not.
+        """
+        reach, self._reach = self._reach, None
+        return reach or LineReach()
 
     def _swap(self, chain: _Chain, apply: Apply) -> bool:
         """Steps 3 and 4; returns whether the chain is published."""
@@ -325,7 +360,17 @@ class Publisher:
         # If the first write had won, its stamp is not known, and others may have written since.
         self._known = Stamped(begun.row, settled.stamp) if isinstance(settled, Won) else None
         self._remember(begun.chain)
+        if self.context.observer is not None:
+            self._report(begun)
         return True
+
+    def _report(self, begun: Begun) -> None:
+        """Reports the commits of a chain that is published."""
+        observer, chain = self.context.observer, begun.chain
+        if observer is not None and chain.built and is_observed(begun.row):
+            groups = [each.commits for each in chain.settled if isinstance(each, Published)]
+            made = tuple([commits for commits in groups if commits])
+            observer.settle(self.context, SettledCommits(chain.row.row, begun.row, made))
 
     def _remember(self, chain: _Chain) -> None:
         """Keeps in memory what was published, for the next chain."""
@@ -339,12 +384,13 @@ class Publisher:
                 recent = Recent(built.view)
             elif built.view.obj_id != recent.head:
                 recent.add(built.view)
-        self._recent = recent
+        self._recent, self._reach = recent, chain.reach
 
     def _apply(self, objects: list[tuple[ObjId, bytes]], condition: SetIf, apply: Apply) -> Outcome:
         context = self.context
-        items_max = context.store.capabilities.batch_items_max
-        if len(objects) > items_max or _size_of(objects) > CHAIN_BYTES_MAX:
+        can = context.store.capabilities
+        bytes_max = min(CHAIN_BYTES_MAX, can.apply_bytes_max)
+        if len(objects) > can.apply_items_max or _size_of(objects) > bytes_max:
             # Too much for one statement: objects first, they are harmless without the row.
             context.objects.store_many(objects)
             objects = []

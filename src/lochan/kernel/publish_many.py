@@ -8,12 +8,14 @@ the protocol of `publish.py`: the result of one branch never depends on the othe
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 import msgspec
 
-from lochan.base.errors import LochanError, Unavailable, Unknown
+from lochan.base.errors import Exhausted, LochanError, Unavailable, Unknown
 from lochan.base.limits.commits import CHAIN_BYTES_MAX
 from lochan.kernel.publish import Begun, Proposal, Publisher, Settled
+from lochan.kernel.settled import observed
 from lochan.kv.store import Outcome
 
 
@@ -32,6 +34,14 @@ def publish_many(batches: Sequence[BranchBatch]) -> list[Answer | None]:
 
     Batches may be of several repositories, but of one store.
     """
+    with ExitStack() as stack:
+        for batch in batches:
+            if batch.publisher.context.observer is not None:
+                stack.enter_context(observed(batch.publisher.context, [batch.publisher.name]))
+        return _publish_many(batches)
+
+
+def _publish_many(batches: Sequence[BranchBatch]) -> list[Answer | None]:
     answers: list[Answer | None] = [None] * len(batches)
     begun: list[tuple[int, Begun]] = []
     for at, batch in enumerate(batches):
@@ -45,7 +55,7 @@ def publish_many(batches: Sequence[BranchBatch]) -> list[Answer | None]:
     for group in _groups(begun):
         try:
             outcomes = _written(batches, group)
-        except Unavailable:
+        except (Exhausted, Unavailable):
             continue
         for (at, planned), outcome in zip(group, outcomes, strict=True):
             try:

@@ -56,6 +56,7 @@ from lochan.kernel.name_index import (
 )
 from lochan.kernel.provenance import SWEEP, Initiator
 from lochan.kernel.publish import Proposal, Publisher, Settled
+from lochan.kernel.settled import SettledMove, observed
 from lochan.kernel.views import CommitView
 from lochan.persist.references import StampedRow
 from lochan.persist.retry import Retry
@@ -168,7 +169,9 @@ class ReferenceIndex:
             if element is None:
                 return None
             if found is not None and found.row.incarnation == element.incarnation:
-                self._finish_delete(name, element.incarnation)
+                with observed(self._context, [name]):
+                    made = MovedReference(found.row, found.row.moves[-1])
+                    self._finish_delete(name, element.incarnation, made)
             elif found is None or found.row.incarnation < element.incarnation:
                 self._finish_create(name, element)
             retry.again(at_once=True)
@@ -235,10 +238,11 @@ class ReferenceIndex:
         self, name: RefName, decide: Decide, who: Initiator, *, once: Once | None = None
     ) -> ReferenceRow:
         """Deletes a reference if the decision on its row is a move of the kind `delete`."""
-        row = self.move(name, decide, who, once=once).row
-        with _decided("delete"):
-            self._finish_delete(name, row.incarnation)
-        return row
+        with observed(self._context, [name]):
+            made = self.move(name, decide, who, once=once)
+            with _decided("delete"):
+                self._finish_delete(name, made.row.incarnation, made)
+        return made.row
 
     def delete_expired(self, seen: ReferenceRow, before_us: int) -> bool:
         """Deletes a reference that was read as expired; returns whether it did.
@@ -326,10 +330,20 @@ class ReferenceIndex:
             # Other requests may carry the operation of a claim: the stored move is the answer then.
             return Done(write.answer if once is None else done)
 
-        read = partial(self.find, name)
-        return context.references.swap(
-            name, plan, self._retry(), _CHANGED, find_done=find_earlier, read=read
-        )
+        with observed(context, [name]):
+            steps = partial(context.references.swap, name, plan, self._retry(), _CHANGED)
+            read, report = partial(self.find, name), self._report_moved
+            return steps(find_done=find_earlier, read=read, report=report)
+
+    def _report_moved(self, made: MovedReference) -> None:
+        """Reports a move; a deletion is reported when it is finished."""
+        observer, move = self._context.observer, made.move
+        if observer is not None and move is not None and move.kind not in (UNMOVED, "delete"):
+            observer.settle(self._context, SettledMove(made.row, move))
+
+    def _report_created(self, row: ReferenceRow) -> None:
+        if self._context.observer is not None:
+            self._context.observer.settle(self._context, SettledMove(row, row.moves[0]))
 
     def _move_of(self, row: ReferenceRow, operation: bytes) -> Move | None:
         """Returns the move of an operation in this incarnation, None if it made none."""
@@ -356,15 +370,26 @@ class ReferenceIndex:
             return Write(row, row)
 
         # Nearly always there is no row yet.
-        return self._context.references.swap(
-            name, decide, self._retry(), _CHANGED, assume_absent=True
-        )
+        with observed(self._context, [name]):
+            return self._context.references.swap(
+                name,
+                decide,
+                self._retry(),
+                _CHANGED,
+                assume_absent=True,
+                report=self._report_created,
+            )
 
-    def _finish_delete(self, name: RefName, incarnation: int) -> None:
+    def _finish_delete(
+        self, name: RefName, incarnation: int, made: MovedReference | None = None
+    ) -> None:
         """Step 2 of delete, by the deleter or by another caller after a crash."""
         (settled,) = self.publisher.publish([RemoveName(self._context, name, incarnation)])
         if isinstance(settled, LochanError):
             raise settled
+        observer = self._context.observer
+        if observer is not None and settled.commits and made is not None and made.move is not None:
+            observer.settle(self._context, SettledMove(made.row, made.move))
 
     def _retry(self) -> Retry:
         return self._context.retry_steps()

@@ -40,6 +40,7 @@ from lochan.codec.rows import (
 from lochan.kernel.context import RepositoryContext, Tuning
 from lochan.kernel.provenance import UNNAMED, Initiator
 from lochan.kernel.references import NewReferenceRow, ReferenceIndex
+from lochan.kernel.settled import SettledMove
 from lochan.kv.store import Entry, Kind, Store, Won, partition
 from lochan.persist.rows import Doubt, RowTable, add_row, scan_all
 
@@ -99,14 +100,20 @@ def create_repository(
     written = ports.random.random_bytes(16)
     row = ReferenceRow(1, REFS_NAME, "INTERNAL", EMPTY_ID, 1, 0, written, description.created_us)
     context = join(store, instance, description, ports, tuning)
+    # Changes are reported from the moment on at which the repository exists.
+    observer, context.observer = context.observer, None
     add_row(context.references, row, context.retry(), _INDEX_CREATED)
-    ReferenceIndex(context).create_many([NewReferenceRow(RefName(branch), "BRANCH", EMPTY_ID)], who)
+    default = NewReferenceRow(RefName(branch), "BRANCH", EMPTY_ID)
+    (made,) = ReferenceIndex(context).create_many([default], who)
     repositories = RowTable(
         store, REPOSITORIES_PLACE, REPOSITORY_FORM, lambda entry: entry.name.encode()
     )
     doubt = Doubt(f"{name!r} was created", "open it")
     if not add_row(repositories, listed, context.retry(), doubt):
         raise AlreadyExists(f"there is a repository {name!r} already")
+    context.observer = observer
+    if observer is not None:
+        observer.settle(context, SettledMove(made, made.moves[0]))
     return context
 
 

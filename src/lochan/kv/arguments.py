@@ -49,23 +49,14 @@ def check_value(value: bytes, capabilities: Capabilities) -> None:
 
 def check_names(names: Sequence[Name], capabilities: Capabilities) -> None:
     """Refuses bulk reads over the store's batch."""
-    _check_count(len(names), capabilities)
+    _check_count(len(names), capabilities.read_items_max)
     for partition, key in names:
         check_name(partition, key)
 
 
 def check_items(items: Sequence[Item], capabilities: Capabilities) -> None:
     """Refuses bulk writes over the store's batch, or with one bad item."""
-    _check_count(len(items), capabilities)
-    total = 0
-    for partition, key, value in items:
-        check_name(partition, key)
-        check_value(value, capabilities)
-        total += len(value)
-    if total > capabilities.batch_bytes_max:
-        raise TooLarge(
-            f"a batch of {total} bytes is over this store's {capabilities.batch_bytes_max}"
-        )
+    _check_items(items, capabilities, capabilities.batch_items_max, capabilities.batch_bytes_max)
 
 
 def check_adds(adds: Adds, capabilities: Capabilities) -> None:
@@ -85,7 +76,10 @@ def check_apply(adds: Adds, condition: SetIf, capabilities: Capabilities) -> Non
 
     A row that is also an object would be set before or after it is added, depending on the store.
     """
-    check_adds(adds, capabilities)
+    check_half_day(adds.half_day)
+    _check_items(
+        adds.items, capabilities, capabilities.apply_items_max, capabilities.apply_bytes_max
+    )
     check_name(condition.partition, condition.key)
     check_value(condition.value, capabilities)
     check_expected(condition.expected)
@@ -119,11 +113,22 @@ def check_range(partition: Partition, start: bytes, end: bytes | None, limit: in
         raise Invalid(f"a page has 1 to {SCAN_ENTRIES_MAX} entries, not {limit}")
 
 
-def _check_count(count: int, capabilities: Capabilities) -> None:
-    if count > capabilities.batch_items_max:
-        raise TooLarge(
-            f"a batch of {count} items is over this store's {capabilities.batch_items_max}"
-        )
+def _check_items(
+    items: Sequence[Item], capabilities: Capabilities, items_max: int, bytes_max: int
+) -> None:
+    _check_count(len(items), items_max)
+    total = 0
+    for partition, key, value in items:
+        check_name(partition, key)
+        check_value(value, capabilities)
+        total += len(value)
+    if total > bytes_max:
+        raise TooLarge(f"a batch of {total} bytes is over this store's {bytes_max}")
+
+
+def _check_count(count: int, items_max: int) -> None:
+    if count > items_max:
+        raise TooLarge(f"a batch of {count} items is over this store's {items_max}")
 
 
 def check_different_rows(changes: Sequence[tuple[Adds, SetIf]]) -> None:

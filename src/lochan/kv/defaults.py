@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from lochan.base.errors import Unavailable, Unknown
+from lochan.base.errors import Exhausted, Unavailable, Unknown
 from lochan.kv.arguments import check_different_rows
 from lochan.kv.store import (
     ABSENT,
@@ -38,6 +38,24 @@ class PlainHold:
         """Does nothing: there is no lock."""
 
 
+class ProcessHold(PlainHold):
+    """A hold without a lock that ends with a fork: a child is refused, the parent has it still."""
+
+    def __init__(self, store: Store, entry: Entry | None) -> None:
+        super().__init__(store, entry)
+        self._forked = False
+
+    def end_in_child(self) -> None:
+        """Is called in a forked process."""
+        self._forked = True
+
+    def apply(self, adds: Adds, condition: SetIf) -> Outcome:
+        """Passes on to the store."""
+        if self._forked:
+            raise Unavailable("the hold belongs to the process from which this one was forked")
+        return super().apply(adds, condition)
+
+
 def is_as_expected(expected: Expected, stamp: bytes | None) -> bool:
     """Returns whether a row with this stamp, None if there is no row, meets the expectation."""
     if expected is ABSENT:
@@ -52,7 +70,7 @@ def apply_in_turn(store: Store, changes: Sequence[tuple[Adds, SetIf]]) -> list[O
     for adds, condition in changes:
         try:
             outcomes.append(store.apply(adds, condition))
-        except Unavailable as error:
+        except (Exhausted, Unavailable) as error:
             if not outcomes:
                 raise
             raise Unknown(

@@ -3,8 +3,8 @@
 Rules that every store keeps and that everything above relies on:
 
 1. A conditional write is **won**, **lost** or raises `Unknown`; "definitely not applied, but not
-   lost either" raises `Unavailable`. It is sent once per call: a driver that repeats it would turn
-   Unknown into lost.
+   lost either" raises `Unavailable`, or `Exhausted` if the database refuses more work for now. It
+   is sent once per call: a driver that repeats it would turn Unknown into lost.
 2. Stamps are never reused, not even after delete and re-create, so there is no ABA.
 3. An error is never "end of data" and never "absent".
 4. A value is what was written, whole, or the read raises `Corrupt`.
@@ -133,11 +133,20 @@ class Capabilities(msgspec.Struct, frozen=True, gc=False):
     value_bytes_max: int
     """The largest value of one row."""
 
+    read_items_max: int
+    """The most names of one bulk read."""
+
     batch_items_max: int
-    """The most items of one bulk call."""
+    """The most items of one bulk write."""
 
     batch_bytes_max: int
     """The most bytes of values in one bulk write."""
+
+    apply_items_max: int
+    """The most objects of one `apply`; a caller with more adds them before it."""
+
+    apply_bytes_max: int
+    """The most bytes of objects in one `apply`."""
 
     atomic_apply: bool
     """`apply` writes objects and row in one step, objects only if the condition won."""
@@ -228,7 +237,7 @@ class Store(Protocol):
         """Applies changes of different rows, each won or lost for itself.
 
         One round trip where the store can. Unknown if any of them may have taken effect without
-        its outcome being known; Unavailable only if none has.
+        its outcome being known; Unavailable and Exhausted only if none has.
         """
         ...
 

@@ -191,6 +191,17 @@ class OpenUpload(msgspec.Struct, frozen=True):
     began_us: int
 
 
+class SignedUpload(msgspec.Struct, frozen=True):
+    """An upload in parts that a client sends to the place of a repository by itself.
+
+    `address` is where the bytes of the file will be, `urls` are where the parts are sent.
+    """
+
+    id: str
+    address: str
+    urls: tuple[str, ...] = ()
+
+
 class UploadPage(msgspec.Struct, frozen=True):
     """Some uploads in parts, in the order of their names, and whether there are more."""
 
@@ -199,10 +210,25 @@ class UploadPage(msgspec.Struct, frozen=True):
 
 
 class ImportSource(msgspec.Struct, frozen=True):
-    """A prefix of an object store, whose objects become files below `prefix` without a copy."""
+    """A prefix of an object store, whose objects become files below `prefix` without a copy.
+
+    With `is_object` it is a single object, and `prefix` is the path of its file.
+    """
 
     url: str
     prefix: str
+    is_object: bool = False
+
+
+class ImportJob(msgspec.Struct, frozen=True):
+    """An import in the background: its commit if it is completed, its error if it has none."""
+
+    id: str
+    is_completed: bool
+    objects: int
+    updated_us: int
+    hash: str = ""
+    error: str = ""
 
 
 class ImportProgress(msgspec.Struct, frozen=True):

@@ -102,7 +102,7 @@ class Objects:
     def _entries(self, ids: Sequence[ObjId]) -> list[Entry | None]:
         base = self._base
         names = [(Partition(base + obj_id[:_SPREAD_BYTES]), obj_id) for obj_id in ids]
-        step = self._store.capabilities.batch_items_max
+        step = self._store.capabilities.read_items_max
         entries: list[Entry | None] = []
         for start in range(0, len(names), step):
             entries += self._store.get_many(names[start : start + step])

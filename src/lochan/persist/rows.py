@@ -109,7 +109,8 @@ def send_until_known(
             return find_done() or outcome
         except Unknown as error:
             in_doubt, trouble = True, error
-        except Unavailable as error:
+        except (Exhausted, Unavailable) as error:
+            # This attempt had no effect, but an earlier one may have had one.
             if not in_doubt:
                 raise
             trouble = error
@@ -189,12 +190,14 @@ class RowTable(Generic[Row]):
         find_done: Callable[[Write[Row, Answer]], Done[Answer] | None] | None = None,
         read: Callable[[], Stamped[Row] | None] | None = None,
         assume_absent: bool = False,
+        report: Callable[[Answer], None] | None = None,
     ) -> Answer:
         """Reads a row, decides, writes it if it is unchanged; the steps are above.
 
         `find_done` may be left out if `decide` itself recognises a row that this operation wrote.
         `read` replaces the plain read of step 1. With `assume_absent` the first round expects that
-        there is no row, and does not read.
+        there is no row, and does not read. `report` gets the answer if the write took effect; after
+        a lost reply it gets that of `find_done`.
         """
         read_row = read or partial(self.fetch, key)
         found = None if assume_absent else read_row()
@@ -210,10 +213,11 @@ class RowTable(Generic[Row]):
                 retry,
                 doubt,
             )
-            if isinstance(settled, Won):
-                return decision.answer
-            if isinstance(settled, Done):
-                return settled.answer
+            if not isinstance(settled, Lost):
+                answer = decision.answer if isinstance(settled, Won) else settled.answer
+                if report is not None:
+                    report(answer)
+                return answer
             retry.again(at_once=retry.attempts == 1)
             current = settled.current if read is None else None
             # What the write has lost to, if the store returned it.
@@ -228,7 +232,7 @@ class RowTable(Generic[Row]):
         return decision if isinstance(decision, Done) else None
 
     def _entries(self, keys: Sequence[str | bytes]) -> list[Entry | None]:
-        step = self._store.capabilities.batch_items_max
+        step = self._store.capabilities.read_items_max
         entries: list[Entry | None] = []
         for start in range(0, len(keys), step):
             names = [(self._place, _raw(key)) for key in keys[start : start + step]]

@@ -94,7 +94,7 @@ class StagedRecords:
         """Returns for each token its records of the keys, in as few round trips as possible."""
         places = [self.place(token) for token in tokens]
         names = [(place, key) for place in places for key in keys]
-        step = self._store.capabilities.batch_items_max
+        step = self._store.capabilities.read_items_max
         found: list[Entry | None] = []
         for start in range(0, len(names), step):
             found += self._store.get_many(names[start : start + step])

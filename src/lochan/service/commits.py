@@ -13,17 +13,21 @@ from lochan.base.limits.requests import COMMIT_OPERATIONS_MAX
 from lochan.catalog.commit import CatalogCommit, CommitText
 from lochan.catalog.contents import load_content_ids
 from lochan.catalog.meta import headers_of
+from lochan.catalog.types import ContentTypes
 from lochan.kernel.changes import own_changes
 from lochan.kernel.claims import RequestOutcome
+from lochan.kernel.context import RepositoryContext
 from lochan.kernel.provenance import Provenance
 from lochan.kernel.publish import Published
 from lochan.kernel.views import CommitView
 from lochan.model.commits import AddedContent, CommitMeta, Committed, Operation
 from lochan.model.requests import CommitRequest
 from lochan.model.specs import ReferenceSpec
-from lochan.service.claims import BranchWrite, ClaimKey, RepositoryWrites, raise_refusal
+from lochan.service.claims import BranchWrite, ClaimKey, Claims, RepositoryWrites, raise_refusal
 from lochan.service.pending_writes import PendingWrite
-from lochan.service.policy import WriteTarget, initiator_of
+from lochan.service.policy import Access, WriteTarget, initiator_of
+from lochan.service.protection import BranchProtection
+from lochan.service.resolve import Resolver
 
 
 class Commits:
@@ -75,7 +79,19 @@ class FileCommits(Protocol):
 
 
 class CommitWrites(RepositoryWrites):
-    """Builds the writes that are one commit."""
+    """Builds the writes that are one commit; a protected branch refuses them."""
+
+    def __init__(
+        self,
+        context: RepositoryContext,
+        types: ContentTypes,
+        resolver: Resolver,
+        claims: Claims,
+        access: Access,
+        protection: BranchProtection,
+    ) -> None:
+        super().__init__(context, types, resolver, claims, access)
+        self._protection = protection
 
     def build(
         self,
@@ -91,7 +107,15 @@ class CommitWrites(RepositoryWrites):
         earlier try.
         """
         name = self._resolver.name(branch)
-        target = WriteTarget(self._access, call, Action.COMMIT, name, operations)
+        # In the lane, where the store may be read: a plain commit is prepared without it.
+        target = WriteTarget(
+            self._access,
+            call,
+            Action.COMMIT,
+            name,
+            operations,
+            protected=self._protection.check_write,
+        )
 
         def prepare(claim: ClaimKey) -> BranchWrite[Committed]:
             request = plan()

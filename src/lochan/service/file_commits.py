@@ -43,7 +43,10 @@ class StagedCommits(FileUseCases):
         """Returns the write of a request: one commit with staged files and its operations."""
         name = self._resolver.name(request.branch)
         operations = request.operations
-        target = WriteTarget(self._access, call, Action.COMMIT, name, operations)
+        protected = self._protection.check_write
+        target = WriteTarget(
+            self._access, call, Action.COMMIT, name, operations, protected=protected
+        )
 
         def prepare(claim: ClaimKey) -> BranchWrite[Committed]:
             tables = self._tables.propose(target, request) if operations else None

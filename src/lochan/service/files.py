@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from lochan.access.policy import Action, Call
-from lochan.base.errors import TooLarge
+from lochan.base.errors import Invalid, TooLarge
 from lochan.base.keys import Key, file_key, file_path
 from lochan.base.limits.files import FILES_DELETED_MAX, PRESIGNED_LIFETIME_S
 from lochan.base.names import RefName
@@ -21,6 +21,7 @@ from lochan.model.files import (
     ByteRange,
     FileInfo,
     FileMetadata,
+    FileProperties,
     FileStream,
     WriteCondition,
 )
@@ -29,6 +30,8 @@ from lochan.persist.staged import NO_OBJECTS
 from lochan.service.file_base import FileUseCases, actions_of_write, staged_condition
 from lochan.service.file_claims import staged_write
 from lochan.service.file_places import info_of
+from lochan.service.uploads import check_properties
+from lochan.staging.block_store import BlockAddress, is_foreign
 
 
 class Files(FileUseCases):
@@ -89,6 +92,47 @@ class Files(FileUseCases):
             return _Planned(_changed(found, metadata, content_type), condition, kept)
 
         return self._stage(call, row, key, copied)
+
+    def stage_foreign(
+        self,
+        call: Call,
+        branch: str,
+        path: str,
+        url: str,
+        properties: FileProperties,
+        modified_us: int | None = None,
+    ) -> FileInfo:
+        """Stages a file whose bytes are an object that the operator allows to import.
+
+        The bytes stay where they are. The caller needs the right to import, because the server may
+        read more than its users; size and ETag are those that the place states.
+        """
+        key = file_key(path)
+        check_properties(properties)
+        row = self._decide(call, branch, [key], Action.WRITE_CONTENT)
+        self._decide(call, branch, [], Action.IMPORT_FILES)
+
+        def planned() -> _Planned:
+            return _Planned(self._foreign(url, properties, modified_us), UNCONDITIONAL)
+
+        return self._stage(call, row, key, planned)
+
+    def _foreign(self, url: str, properties: FileProperties, modified_us: int | None) -> FileEntry:
+        if not is_foreign(url):
+            raise Invalid("the address is not the URL of an object")
+        found = self._places.place.find(BlockAddress(url))
+        if found is None:
+            raise Invalid("there is no object at this address")
+        if properties.size not in (None, found.size):
+            raise Invalid(f"the object has {found.size} bytes, and {properties.size} were stated")
+        return FileEntry(
+            address=found.address,
+            size=found.size,
+            modified_us=found.modified_us if modified_us is None else modified_us,
+            etag=found.etag,
+            metadata=properties.metadata,
+            content_type=properties.content_type,
+        )
 
     def update(
         self,
@@ -164,7 +208,9 @@ class Files(FileUseCases):
 
         def write(operation: bytes) -> FileInfo:
             made = msgspec.structs.replace(
-                planned.entry, modified_us=self._context.clock.now_us(), operation=operation
+                planned.entry,
+                modified_us=planned.entry.modified_us or self._context.clock.now_us(),
+                operation=operation,
             )
             writer = self._staging.writer
             stored = writer.put(name, key, made, condition, objects=planned.objects)
@@ -174,7 +220,10 @@ class Files(FileUseCases):
 
 
 class _Planned(msgspec.Struct, frozen=True):
-    """What is to be staged, on which condition, and with which objects."""
+    """What is to be staged, on which condition, and with which objects.
+
+    An entry without a time gets that of the write.
+    """
 
     entry: FileEntry
     condition: WriteCondition
@@ -187,6 +236,7 @@ def _changed(
     """Returns an entry with other metadata or another type, where they are given."""
     return msgspec.structs.replace(
         entry,
+        modified_us=0,
         metadata=entry.metadata if metadata is None else metadata,
         content_type=entry.content_type if content_type is None else content_type,
     )

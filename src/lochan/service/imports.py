@@ -1,4 +1,4 @@
-"""The use case of importing: objects of a prefix become files of a commit, without a copy.
+"""The use case of importing: objects become files of a commit, without a copy.
 
 1. Outside the lane: decide, list the objects, build their entries.
 2. In the lane, on each head: what the destination prefixes hold is compared with what they shall
@@ -33,7 +33,7 @@ from lochan.service.claims import BranchWrite, ClaimKey, raise_refusal
 from lochan.service.file_base import FileUseCases
 from lochan.service.pending_writes import PendingWrite
 from lochan.service.policy import WriteTarget, initiator_of
-from lochan.staging.block_store import ForeignObject
+from lochan.staging.block_store import BlockAddress, ForeignObject, is_foreign
 
 ReportImport = Callable[[ImportProgress], None]
 
@@ -53,7 +53,7 @@ class Imports(FileUseCases):
         report: ReportImport | None = None,
     ) -> PendingWrite[Imported]:
         """Prepares a commit that replaces the destination prefixes by what the sources have."""
-        _check_sources(sources)
+        check_sources(sources)
         name = self._resolver.name(branch)
         target = WriteTarget(self._access, call, Action.COMMIT, name)
 
@@ -72,7 +72,7 @@ class Imports(FileUseCases):
             ).headers()
             proposal = ImportProposal(
                 target,
-                [source.prefix for source in sources],
+                [_range_of(source) for source in sources],
                 listed.elements,
                 CommitPlan((), meta.message, headers_of(meta, call.principal), hidden),
             )
@@ -97,6 +97,12 @@ class Imports(FileUseCases):
 
     def _objects(self, source: ImportSource) -> Iterator[tuple[Sequence[ForeignObject], int]]:
         """Yields pages of objects, each with the number of what was left out."""
+        if source.is_object:
+            found = self._places.place.find(BlockAddress(source.url))
+            if not is_foreign(source.url) or found is None:
+                raise Invalid(f"there is no object at {source.url[:200]!r}")
+            yield [ForeignObject("", found)], 0
+            return
         after: str | None = ""
         while after is not None:
             page = self._places.place.list_foreign(source.url, after, PAGE_ENTRIES_MAX)
@@ -106,7 +112,7 @@ class Imports(FileUseCases):
     def _check_unstaged(self, row: ReferenceRow, sources: Sequence[ImportSource]) -> None:
         """Refuses to replace a prefix under which files are staged: they would hide the import."""
         for source in sources:
-            start, end = _range_of(source.prefix)
+            start, end = _range_of(source)
             if self._has_staged(row, start, end):
                 raise StagedWork(
                     f"files are staged on {row.name!r} below {source.prefix!r}; commit or reset "
@@ -150,13 +156,13 @@ class ImportProposal:
     def __init__(
         self,
         target: WriteTarget,
-        prefixes: Sequence[str],
+        ranges: Sequence[tuple[bytes, bytes | None]],
         elements: Mapping[bytes, bytes],
         texts: CommitPlan,
     ) -> None:
         self.incarnation: int | None = None
         self._target = target
-        self._ranges = [_range_of(prefix) for prefix in prefixes]
+        self._ranges = ranges
         self._elements = elements
         self._message = texts.message
         self._headers: Headers = texts.headers
@@ -203,13 +209,15 @@ def _element(found: ForeignObject) -> bytes:
     )
 
 
-def _check_sources(sources: Sequence[ImportSource]) -> None:
+def check_sources(sources: Sequence[ImportSource]) -> None:
+    """Raises Invalid unless sources can be imported together."""
     if not 0 < len(sources) <= IMPORT_SOURCES_MAX:
         raise Invalid(f"an import has 1 to {IMPORT_SOURCES_MAX} sources")
-    prefixes = [source.prefix for source in sources]
-    for prefix in prefixes:
-        if prefix:
-            file_key(prefix)
+    for source in sources:
+        if source.prefix or source.is_object:
+            file_key(source.prefix)
+    # An object may be below a prefix: of two with one path the later source counts.
+    prefixes = [source.prefix for source in sources if not source.is_object]
     if any(
         one.startswith(other)
         for at, one in enumerate(prefixes)
@@ -218,11 +226,12 @@ def _check_sources(sources: Sequence[ImportSource]) -> None:
         raise Invalid("no destination of an import is below another one")
 
 
-def _range_of(prefix: str) -> tuple[bytes, bytes | None]:
-    if not prefix:
+def _range_of(source: ImportSource) -> tuple[bytes, bytes | None]:
+    """Returns which keys an import replaces."""
+    if not source.prefix:
         return b"f\x01", prefix_end(b"f")
-    raw = bytes(file_key(prefix))
-    return raw, prefix_end(raw)
+    raw = bytes(file_key(source.prefix))
+    return raw, raw + b"\0" if source.is_object else prefix_end(raw)
 
 
 def _nothing_imported() -> LochanError:

@@ -16,11 +16,17 @@ from lochan.access.policy import Action, Call
 from lochan.base.checks import check_stored
 from lochan.base.errors import Invalid, ReferenceNotFound, TooLarge
 from lochan.base.ids import EMPTY_ID, ObjId
-from lochan.base.limits.commits import REBASE_COMMITS_MAX
+from lochan.base.limits.commits import (
+    LIGHT_MERGE_COMMITS_MAX,
+    LIGHT_MERGE_TARGET_COMMITS_MAX,
+    REBASE_COMMITS_MAX,
+)
+from lochan.base.names import RefName
 from lochan.codec.rows import ReferenceRow
+from lochan.kernel.changes import line_between
 from lochan.kernel.claims import RequestOutcome
 from lochan.kernel.context import RepositoryContext
-from lochan.kernel.history import is_ancestor
+from lochan.kernel.history import is_ancestor, meeting
 from lochan.kernel.references import ReferenceIndex
 from lochan.kernel.views import CommitView
 from lochan.model.requests import RevertRequest, TransplantRequest
@@ -132,6 +138,32 @@ class MergeSources:
         """Returns the commits that a request names, read in a reference."""
         resolver, action = self._resolver, Action.READ_CONTENT
         return line_of([resolver.read_on(call, action, source, spec) for spec in _named(request)])
+
+    def count_changes(self, branch: RefName, source: CommitView) -> int | None:
+        """Returns how many changes a merge has at most; None if they are many or not known.
+
+        Reads a few commits only. The merge base is where the lines of first parents meet, or later
+        on the line of the source, so the changes are those of the commits after that place.
+        """
+        found = self._names.find(branch)
+        if found is None or found.row.kind != "BRANCH":
+            return None
+        views = self._context.views
+        head = views.load(ObjId(found.row.pointer))
+        shared = meeting(views, head, source)
+        if (
+            source.merges != shared.merges
+            or source.sequence - shared.sequence > LIGHT_MERGE_COMMITS_MAX
+            or head.sequence - shared.sequence > LIGHT_MERGE_TARGET_COMMITS_MAX
+        ):
+            return None
+        changes = 0
+        for view in line_between(views, shared.obj_id, source):
+            own = None if view.body is None else view.body.own
+            if own is None:
+                return None
+            changes += len(own)
+        return changes
 
     def _check_reachable(self, source: Resolved, commits: Sequence[CommitView]) -> None:
         row = source.row

@@ -53,7 +53,7 @@ from lochan.service.write_rights import MovedKeys, check_messages, rights_to_car
 
 _NO_KEYS: Mapping[ContentKey, KeyResolution] = {}
 
-# The size of a merge is not known before it is planned, so it counts as heavy: never on the loop.
+# A merge whose size is not known before it is planned counts as heavy: never on the loop.
 _MERGE_OPERATIONS: Final = 1_000_000
 
 _Request = MergeRequest | TransplantRequest | RevertRequest
@@ -138,6 +138,8 @@ class Merges(RepositoryWrites):
             self._context, self._types, request.default, request.keys, request.paths
         )
         provenance = self._provenance(target, "merge", name)
+        if not request.records_source:
+            provenance = msgspec.structs.replace(provenance, source_hash=source.obj_id.hex())
         return self._proposal(target, request, line, make, resolutions, provenance)
 
     def transplant(self, call: Call, request: TransplantRequest) -> PendingWrite[Merged]:
@@ -218,7 +220,11 @@ class Merges(RepositoryWrites):
                     return _outcome(name, proposal, error)
                 raise error
 
-            return BranchWrite(proposal, claim(), answer, refused, recorded, _MERGE_OPERATIONS)
+            operations = _MERGE_OPERATIONS
+            if steps.records_source and not request.dry_run:
+                changes = self._sources.count_changes(name, line.commits[0])
+                operations = operations if changes is None else changes + 1
+            return BranchWrite(proposal, claim(), answer, refused, recorded, operations)
 
         def earlier(done: RequestOutcome) -> Merged:
             line = steps.reread(done)

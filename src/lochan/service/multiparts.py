@@ -25,7 +25,7 @@ import msgspec
 from lochan.access.policy import Action, Call
 from lochan.base.errors import Corrupt, NotFound, UploadNotFound
 from lochan.base.keys import file_key
-from lochan.base.limits.files import UPLOADS_LISTED_MAX
+from lochan.base.limits.files import ADDRESS_LIFETIME_S, UPLOADS_LISTED_MAX
 from lochan.base.names import RefName
 from lochan.codec.forms import DECODE_FAILURES
 from lochan.codec.rows import ReferenceRow
@@ -35,6 +35,7 @@ from lochan.model.files import (
     FileInfo,
     FileProperties,
     OpenUpload,
+    SignedUpload,
     UploadedPart,
     UploadPage,
     WriteCondition,
@@ -104,6 +105,33 @@ class PartUploads(FileUseCases):
         with _known_upload():
             return StagedPart(self._places.place.begin_part(place, number, size=size))
 
+    def create_signed(self, call: Call, branch: str, path: str, parts: int) -> SignedUpload | None:
+        """Begins an upload whose parts the client sends to the place by itself.
+
+        None where clients cannot write to the place.
+        """
+        self._decide(call, branch, [file_key(path)], Action.WRITE_CONTENT)
+        if not self._places.place.signs_urls:
+            return None
+        upload = self.create(call, branch, path)
+        return self.sign_parts(call, branch, path, upload, range(1, parts + 1))
+
+    def sign_parts(
+        self, call: Call, branch: str, path: str, upload: str, numbers: Sequence[int]
+    ) -> SignedUpload | None:
+        """Returns where the client sends these parts, and where the bytes of the file will be.
+
+        Without numbers the upload may have been completed. None where clients cannot write to the
+        place.
+        """
+        self._decide(call, branch, [file_key(path)], Action.WRITE_CONTENT)
+        place = self._places.place
+        if not place.signs_urls:
+            return None
+        row = self._open(call, branch, path, upload, ended=not numbers).row
+        signed = place.presign_parts(MultipartId(row.place), numbers, ADDRESS_LIFETIME_S)
+        return None if signed is None else SignedUpload(upload, signed.address, signed.urls)
+
     def list_parts(
         self, call: Call, branch: str, path: str, upload: str, after: int = 0
     ) -> Sequence[UploadedPart]:
@@ -152,8 +180,14 @@ class PartUploads(FileUseCases):
         upload: str,
         parts: Sequence[UploadedPart],
         condition: WriteCondition = UNCONDITIONAL,
+        properties: FileProperties | None = None,
     ) -> FileInfo:
-        """Joins the chosen parts to a file and stages it."""
+        """Joins the chosen parts to a file and stages it.
+
+        `properties` are stated here by clients that did not do so when they began.
+        """
+        if properties is not None:
+            check_properties(properties)
         # a and b
         actions = actions_of_write(Action.WRITE_CONTENT, condition)
         found = self._open(call, branch, path, upload, *actions, ended=True)
@@ -165,6 +199,7 @@ class PartUploads(FileUseCases):
         chosen = [ChosenPart(part.number, part.etag) for part in parts]
         with _known_upload():
             block = self._places.place.complete_multipart(MultipartId(row.place), chosen)
+        stated = properties or FileProperties(content_type=row.content_type, metadata=row.metadata)
         # d, after another decision: joining may take minutes.
         self._open(call, branch, path, upload, *actions, ended=True)
         # What is in memory may be the row of a branch that was deleted some moments ago.
@@ -176,8 +211,8 @@ class PartUploads(FileUseCases):
             modified_us=self._context.clock.now_us(),
             sha256=bytes.fromhex(block.sha256 or ""),
             etag=block.etag,
-            metadata=row.metadata,
-            content_type=row.content_type,
+            metadata=stated.metadata,
+            content_type=stated.content_type,
             operation=row.operation,
         )
         name, wanted = RefName(row.branch), staged_condition(condition)

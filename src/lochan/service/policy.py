@@ -100,7 +100,8 @@ class WriteTarget(msgspec.Struct, frozen=True):
 
     `operations` are those of a commit, as far as their keys and their kind are known. `created` are
     names that do not exist yet; they are decided on instead of the reference that lists them.
-    `source` is the name of the source, for the claim.
+    `source` is the name of the source, for the claim. `protected` raises Denied if the reference
+    takes no commits (`service/protection.py`); it is asked on each head, from memory mostly.
     """
 
     access: Access
@@ -110,6 +111,7 @@ class WriteTarget(msgspec.Struct, frozen=True):
     operations: Sequence[Operation] = ()
     source: str = ""
     created: Sequence[str] = ()
+    protected: Callable[[Call, str], None] | None = None
 
     @property
     def keys(self) -> list[ContentKey]:
@@ -137,6 +139,8 @@ class WriteTarget(msgspec.Struct, frozen=True):
         """Raises Denied unless the caller may commit on this head."""
         decide, row = self.access.decide, head.row
         decide(self.call, self.action, self.name, row.incarnation, head.view.obj_id, self.keys)
+        if self.protected is not None:
+            self.protected(self.call, self.name)
 
     def check_commit(
         self,

@@ -1,8 +1,10 @@
-"""Which branches clients of files may not write to directly, and what a repository is described by.
+"""Which branches take no direct writes, and what a repository is described by.
 
-A protected branch takes merges only: no staged files and no commits of them, by whatever face they
-come. (Commits of tables are a matter of policies.) Rules are read again after a second, so a rule
-that another server has set counts that much later; one that this server has set counts at once.
+A protected branch takes merges, cherry-picks and reverts only: no staged files, no imports and no
+commits, of files or of tables, by whatever face they come. Rules are read again after a second, so
+a rule that another server has set counts that much later; one that this server has set counts at
+once. A commit asks for them in the lane of its branch, on each head: it reads the store if they are
+older than a second, and else not.
 """
 
 from __future__ import annotations

@@ -32,6 +32,7 @@ from lochan.service.file_listings import FileListings
 from lochan.service.file_places import NO_PLACES, FilePlaces, FileSupport
 from lochan.service.files import Files
 from lochan.service.history import History
+from lochan.service.import_jobs import ImportJobs, ImportSweep
 from lochan.service.imports import Imports
 from lochan.service.jobs import Jobs
 from lochan.service.merges import Merges
@@ -45,6 +46,7 @@ from lochan.service.references import References
 from lochan.service.resets import BranchResets
 from lochan.service.resolve import Resolver
 from lochan.service.settings import RepositorySettings
+from lochan.service.staged_heads import StagedHeads
 from lochan.service.upload_sweep import UploadSweep
 from lochan.service.uploads import Uploads
 from lochan.staging.staging import Staging
@@ -80,13 +82,14 @@ class Repository:
         self.jobs = Jobs(context, types, resolver)
         self.history = History(context, types, resolver)
         self.commit_log = CommitLog(context, types, resolver)
-        writes = CommitWrites(context, types, resolver, claims, access)
         places = self._places = FilePlaces(context, files.open_place)
         self.settings = RepositorySettings(context, claims, access)
         protection = self.protection = BranchProtection(self.settings, access, context.clock)
+        writes = CommitWrites(context, types, resolver, claims, access, protection)
         parts = FileContext(
             context, types, resolver, claims, access, self._names, staging, places, protection
         )
+        self.staged_heads = StagedHeads(context.clock, files.new_lock())
         self.commits = Commits(writes, StagedCommits(parts, writes))
         self.files = Files(parts)
         self.uploads = Uploads(parts)
@@ -96,7 +99,9 @@ class Repository:
         self.file_listings = FileListings(parts)
         self.file_history = FileHistory(parts)
         self.resets = BranchResets(parts)
-        self.imports = Imports(parts)
+        imports = self.imports = Imports(parts)
+        self.import_jobs = ImportJobs(parts, imports)
+        self._import_sweep = ImportSweep(context)
         self.merges = Merges(context, types, resolver, claims, access, self._names, staging.guard)
         self.namespaces = Namespaces(self.contents, writes)
         self.metadata = RepositoryMetadata(self.settings)
@@ -122,10 +127,11 @@ class Repository:
     def sweep_tokens(self, start: bytes, limit: int) -> Swept:
         """Drops the records of one page of staging tokens that no branch has any more.
 
-        With the first page it removes uploads that were never finished.
+        With the first page it removes uploads that were never finished, and old records of imports.
         """
         if not start:
             self._upload_sweep.turn(limit)
+            self._import_sweep.turn(limit)
             self._places.sweep_unfinished(limit)
         return sweep_tokens_page(self.context, start, limit)
 
@@ -134,6 +140,7 @@ class Repository:
         found = sweep_references(self.context, self._names)
         found = found.plus(sweep_claims(self.context)).plus(sweep_tokens(self.context))
         self._upload_sweep.turn(PAGE_ENTRIES_MAX)
+        self._import_sweep.turn(PAGE_ENTRIES_MAX)
         self._places.sweep_unfinished(PAGE_ENTRIES_MAX)
         return found
 

@@ -135,6 +135,13 @@ class PresignedPut(msgspec.Struct, frozen=True):
     headers: dict[str, str]
 
 
+class PresignedParts(msgspec.Struct, frozen=True):
+    """URLs to which a client sends parts of a multipart upload, and where the block will be."""
+
+    address: BlockAddress
+    urls: tuple[str, ...]
+
+
 class PlaceOptions(msgspec.Struct, frozen=True):
     """What a place needs beside its URL.
 
@@ -199,7 +206,12 @@ class BlockReader(Protocol):
 
 
 class BlockStore(Protocol):
-    """Everything that Lochan needs of a place for object data."""
+    """Everything that Lochan needs of a place for object data.
+
+    `signs_urls` states whether the calls that begin with `presign` return URLs.
+    """
+
+    signs_urls: bool
 
     def begin(self, *, size: int | None = None) -> BlockUpload:
         """Begins a block, of exactly this size if one is given."""
@@ -274,6 +286,12 @@ class BlockStore(Protocol):
 
         The block becomes known to Lochan only when its address is linked: check `find` first.
         """
+        ...
+
+    def presign_parts(
+        self, upload: MultipartId, numbers: Sequence[int], lifetime_s: int
+    ) -> PresignedParts | None:
+        """Returns a URL for each of these parts of an upload, None where the place has none."""
         ...
 
     def list_foreign(self, prefix: str, after: str = "", limit: int = 1_000) -> ForeignPage:

@@ -1,7 +1,8 @@
 """Records of several tokens and of a commit as one ordered stream: the newest of each key counts.
 
 A source reads ahead in pages that grow while it is read in order, and jumps over what a caller does
-not want to see.
+not want to see. Where only one source has items, they are passed on as a run, not one by one: most
+files of a listing are those of the head, or those of one token.
 """
 
 from __future__ import annotations
@@ -36,8 +37,15 @@ class Source(Protocol):
         """Returns the key of the next item, None at the end."""
         ...
 
-    def take(self) -> bytes:
-        """Returns the value of the next item and goes on; `peek` has found it."""
+    def take_run(self, bound: bytes | None, limit: int | None = None) -> Items:
+        """Returns the next item and those after it that are at hand, all before a bound.
+
+        `peek` has found the next item, and it is before the bound.
+        """
+        ...
+
+    def seek(self, key: bytes) -> None:
+        """Goes on to the first item that is not before a key."""
         ...
 
 
@@ -60,10 +68,11 @@ class RecordSource:
             self._at, self._size = 0, min(2 * self._size, _READ_MAX)
         return self._items[self._at][0]
 
-    def take(self) -> bytes:
-        """Returns the value of the next item and goes on; `peek` has found it."""
-        self._at += 1
-        return self._items[self._at - 1][1]
+    def take_run(self, bound: bytes | None, limit: int | None = None) -> Items:
+        """Returns the next item and those after it that are at hand, all before a bound."""
+        run = _run(self._items, self._at, bound, limit)
+        self._at += len(run)
+        return run
 
     def seek(self, key: bytes) -> None:
         """Goes on to the first item that is not before a key."""
@@ -81,32 +90,67 @@ class Layers:
 
     def __init__(self, sources: Sequence[Source]) -> None:
         self._sources = sources
+        # A run of items that were taken from the sources, and the next one of it.
+        self._items: Items = []
+        self._at = 0
+
+    def peek(self) -> bytes | None:
+        """Returns the next key, None at the end."""
+        if self._at == len(self._items):
+            self._items, self._at = self._next_run(), 0
+        return self._items[self._at][0] if self._items else None
 
     def next(self) -> tuple[bytes, bytes] | None:
         """Returns the next key with the newest of its items, None at the end."""
-        key = self.peek()
-        if key is None:
+        if self.peek() is None:
             return None
-        newest: bytes | None = None
+        self._at += 1
+        return self._items[self._at - 1]
+
+    def take_run(self, bound: bytes | None, limit: int | None = None) -> Items:
+        """Returns the next item and those after it that are at hand, all before a bound."""
+        run = _run(self._items, self._at, bound, limit)
+        self._at += len(run)
+        return run
+
+    def seek(self, key: bytes) -> None:
+        """Goes on to the first item that is not before a key."""
+        self._at = bisect_left(self._items, key, self._at, key=_KEY)
         for source in self._sources:
-            if source.peek() == key:
-                item = source.take()
-                newest = item if newest is None else newest
-        return None if newest is None else (key, newest)
+            source.seek(key)
+
+    def put_back(self, count: int) -> None:
+        """Makes the last items of a run that was just taken the next ones again."""
+        self._at -= count
 
     def take(self, limit: int) -> Items:
         """Returns the next items, fewer than `limit` at the end only."""
         items: Items = []
-        while len(items) < limit:
-            found = self.next()
-            if found is None:
-                break
-            items.append(found)
+        while len(items) < limit and self.peek() is not None:
+            items += self.take_run(None, limit - len(items))
         return items
 
-    def peek(self) -> bytes | None:
-        """Returns the next key, None at the end."""
-        return min((key for key in (one.peek() for one in self._sources) if key), default=None)
+    def _next_run(self) -> Items:
+        """Returns the items of one source up to the next key of another, or those of one key."""
+        heads = [(key, at) for at, one in enumerate(self._sources) if (key := one.peek())]
+        if not heads:
+            return []
+        heads.sort()
+        key, first = heads[0]
+        if len(heads) == 1:
+            return self._sources[first].take_run(None)
+        bound = heads[1][0]
+        if bound != key:
+            return self._sources[first].take_run(bound)
+        runs = [self._sources[at].take_run(None, 1) for head, at in heads if head == key]
+        return runs[0]
+
+
+def _run(items: Items, at: int, bound: bytes | None, limit: int | None) -> Items:
+    end = len(items) if limit is None else min(len(items), at + limit)
+    if bound is not None and items[end - 1][0] >= bound:
+        end = bisect_left(items, bound, at, end, key=_KEY)
+    return items[at:end]
 
 
 def token_source(

@@ -19,7 +19,6 @@ commit takes it. The steps for a page that passes many deleted files:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -36,13 +35,13 @@ from lochan.base.limits.staging import (
 )
 from lochan.base.names import RefName
 from lochan.base.ports import NewLock
-from lochan.codec.elements import encode_text, is_remove
+from lochan.codec.elements import FLAG_REMOVE, encode_text, is_remove
 from lochan.codec.rows import ReferenceRow
 from lochan.kernel.context import RepositoryContext
 from lochan.persist.staged import tokens_of
 from lochan.staging.branch_rows import BranchRows
 from lochan.staging.hidden_runs import HiddenRuns, RunBase, base_of
-from lochan.staging.layers import Items, Layers, RecordSource, index_source, shown_source
+from lochan.staging.layers import Items, Layers, index_source, shown_source
 from lochan.staging.reader import BranchReader
 from lochan.staging.tokens import BranchTokens
 
@@ -145,11 +144,8 @@ class BranchListings:
             return [], start
         files = _BranchFiles(self, row, start, end, effort)
         found: Items = []
-        while len(found) < limit:
-            item = files.next()
-            if item is None:
-                break
-            found.append(item)
+        while len(found) < limit and (run := files.take_run(limit - len(found))):
+            found += run
         if effort.has_stopped():
             is_many = files.passed >= self._limits.run_min
             self._search_later(row.name, row.staging_token if is_many else b"")
@@ -178,7 +174,7 @@ class BranchListings:
         sources = [shown_source(records, one, nodes, index, start, end) for one in tokens]
         below = [*sources[above:], index_source(nodes, index, start, end)]
         base = base_of(tokens[above:], head)
-        sealed = _SealedFiles(below, self._runs, base, start, end, effort)
+        sealed = _SealedFiles(Layers(below), self._runs, base, start, end, effort)
         return Layers([*sources[:above], sealed])
 
     def seal(self, row: ReferenceRow) -> bool:
@@ -202,41 +198,47 @@ class _SealedFiles:
 
     def __init__(
         self,
-        sources: Sequence[RecordSource],
+        layers: Layers,
         runs: HiddenRuns,
         base: RunBase,
         start: bytes,
         end: bytes | None,
         effort: Effort,
     ) -> None:
-        self._sources = sources
-        self._layers = Layers(sources)
+        self._layers = layers
         self._runs = runs
         self._base = base
         self._at = start
         self._end = end
         self._effort = effort
         self._run_min = effort.limits.run_min
-        self._key: bytes | None = None
-        self._value = b""
+        self._item: tuple[bytes, bytes] | None = None
         self._is_over = False
 
     def peek(self) -> bytes | None:
         """Returns the key of the next item, None at the end."""
-        if self._key is None and not self._is_over:
-            found = self._find_next()
-            if found is None:
-                self._is_over = True
-            else:
-                self._key, self._value = found
-                self._at = self._key + b"\0"
-        return self._key
+        if self._item is None and not self._is_over:
+            self._item = self._find_next()
+            self._is_over = self._item is None
+        return None if self._item is None else self._item[0]
 
-    def take(self) -> bytes:
-        """Returns the value of the next item and goes on; `peek` has found it."""
-        check(self._key is not None, "an item is taken after it was found")
-        self._key = None
-        return self._value
+    def take_run(self, bound: bytes | None, limit: int | None = None) -> Items:
+        """Returns the next item and files after it that are at hand, all before a bound."""
+        check(self._item is not None, "an item is taken after it was found")
+        run = [] if self._item is None else [self._item]
+        self._item = None
+        key = self._layers.peek() if limit is None else None
+        if key is not None and (bound is None or key < bound):
+            run += take_files(self._layers, bound)
+        self._at = run[-1][0] + b"\0"
+        return run
+
+    def seek(self, key: bytes) -> None:
+        """Goes on to the first item that is not before a key."""
+        self._layers.seek(key)
+        self._at = max(self._at, key)
+        if self._item is not None and self._item[0] < key:
+            self._item = None
 
     def _find_next(self) -> tuple[bytes, bytes] | None:
         start, passed = self._at, 0
@@ -264,8 +266,7 @@ class _SealedFiles:
         end = self._runs.end_of(self._base, key)
         if end == key:
             return False
-        for source in self._sources:
-            source.seek(end)
+        self._layers.seek(end)
         return True
 
     def _note(self, start: bytes, end: bytes | None, passed: int) -> None:
@@ -295,18 +296,31 @@ class _BranchFiles:
         self._is_sealed = bool(wanted) and listings.seal(row)
         self._layers = listings.layers(row, self._is_sealed, start, end, effort)
 
-    def next(self) -> tuple[bytes, bytes] | None:
-        """Returns the next file; None at the end, or once the effort is spent."""
-        while (item := self._layers.next()) is not None:
-            key, element = item
+    def take_run(self, limit: int) -> Items:
+        """Returns the next files; none at the end, or once the effort is spent."""
+        layers = self._layers
+        while (key := layers.peek()) is not None:
+            run = take_files(layers, None, limit)
+            if run:
+                self.position = run[-1][0] + b"\0"
+                return run
+            layers.take_run(None, 1)
             self.position = key + b"\0"
-            if not is_remove(element):
-                return item
             if not self._is_sealed:
                 # Those of sealed tokens are counted where they are read.
                 self.passed += 1
                 self._effort.left -= 1
             if self._effort.is_spent:
                 self._effort.stop()
-                return None
-        return None
+                return []
+        return []
+
+
+def take_files(layers: Layers, bound: bytes | None, limit: int | None = None) -> Items:
+    """Takes items that are at hand, all before a bound, up to a deleted file."""
+    run = layers.take_run(bound, limit)
+    removed = [at for at, (_, element) in enumerate(run) if element[0] & FLAG_REMOVE]
+    if removed:
+        layers.put_back(len(run) - removed[0])
+        del run[removed[0] :]
+    return run

@@ -33,6 +33,7 @@ from lochan.kernel.preparation import Preparation
 from lochan.kernel.publish import Proposal, Settled
 from lochan.service.pending_writes import PendingWrite
 from lochan.transport.admission import Answer, Outcome, Reply, RequestAdmission
+from lochan.transport.background_work import BackgroundWork
 from lochan.transport.body_streams import ResponseStream
 from lochan.transport.driver_context import DriverContext
 from lochan.transport.error_answers import answer_error
@@ -63,6 +64,7 @@ class Driver:
         self.under_way = 0
         self.streams = 0
         """How many requests with streams are under way."""
+        self.background = BackgroundWork()
         self._default: Repository | None = None
 
     def run(self, request: Request, framing: Framing, found: Found, reply: Reply) -> RequestState:
@@ -164,6 +166,7 @@ class RequestState(RequestAdmission):
             repository,  # type: ignore[arg-type]
             match.params,
             self._caller,
+            start=self._driver.background.start,
         )
         route = match.route
         if route.streams:

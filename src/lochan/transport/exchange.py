@@ -185,11 +185,18 @@ class Response(msgspec.Struct, frozen=True):
     """The body in parts, instead of `body`."""
 
 
+StartWork = Callable[[Callable[[], Any], Callable[[], Any]], None]
+"""Takes work and what is called every few seconds while it lasts."""
+
 RunInThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 
 async def _run_at_once(work: Callable[[], Any]) -> Any:
     return work()
+
+
+def _perform_at_once(work: Callable[[], Any], renew: Callable[[], Any]) -> None:  # noqa: ARG001
+    work()
 
 
 class Exchange(msgspec.Struct, frozen=True):
@@ -203,3 +210,5 @@ class Exchange(msgspec.Struct, frozen=True):
     """Runs a function that may wait, in a thread where one is needed; for handlers of streams."""
     run_brief: RunInThread = _run_at_once
     """Runs a function of a few calls of the store: at once where the store answers at once."""
+    start: StartWork = _perform_at_once
+    """Starts work in a thread that goes on after the answer; Exhausted if there is too much."""

@@ -239,6 +239,54 @@ class LakefsLinkIn(msgspec.Struct, frozen=True):
     content_type: str | None = None
 
 
+class StagedObjectIn(msgspec.Struct, frozen=True):
+    """An object of an object store that becomes one of a branch."""
+
+    physical_address: str
+    checksum: str
+    size_bytes: int
+    mtime: int | None = None
+    metadata: dict[str, str] | None = None
+    content_type: str | None = None
+    force: bool | None = None
+
+
+class SignedUploadJson(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An upload in parts that the client sends to signed URLs."""
+
+    upload_id: str
+    physical_address: str
+    presigned_urls: list[str] | None = None
+
+
+class SignedUploadIn(msgspec.Struct, frozen=True):
+    """Which upload a request is about."""
+
+    physical_address: str
+
+
+class SignedPartIn(msgspec.Struct, frozen=True):
+    """A part that was sent."""
+
+    part_number: int
+    etag: str
+
+
+class SignedPartsIn(msgspec.Struct, frozen=True):
+    """The parts that an object is made of."""
+
+    physical_address: str
+    parts: list[SignedPartIn]
+    user_metadata: dict[str, str] | None = None
+    content_type: str | None = None
+
+
+class SignedPartJson(msgspec.Struct, frozen=True):
+    """Where one part is sent."""
+
+    presigned_url: str
+
+
 class ImportLocation(msgspec.Struct, frozen=True):
     """Objects of an object store, and the path that they get."""
 

@@ -17,6 +17,8 @@ LAKEFS_PREFIX: Final = "/api/v1"
 _R: Final = "/repositories/{repository}"
 _REF: Final = f"{_R}/refs/{{ref}}"
 _BRANCH: Final = f"{_R}/branches/{{branch}}"
+_PARTS: Final = f"{_BRANCH}/staging/pmpu"
+_UPLOAD: Final = f"{_PARTS}/{{upload}}"
 _USER: Final = "/auth/users/{user}"
 
 
@@ -126,9 +128,14 @@ _OBJECTS: Final = (
     ),
     _operation("getPhysicalAddress", "GET", f"{_BRANCH}/staging/backing", Action.WRITE_CONTENT),
     _operation("linkPhysicalAddress", "PUT", f"{_BRANCH}/staging/backing", Action.WRITE_CONTENT),
+    _operation("stageObject", "PUT", f"{_BRANCH}/objects", Action.WRITE_CONTENT),
+    _operation("createPresignMultipartUpload", "POST", _PARTS, Action.WRITE_CONTENT),
+    _operation("uploadPart", "PUT", f"{_UPLOAD}/parts/{{part}}", Action.WRITE_CONTENT),
+    _operation("completePresignMultipartUpload", "PUT", _UPLOAD, Action.WRITE_CONTENT),
+    _operation("abortPresignMultipartUpload", "DELETE", _UPLOAD, Action.WRITE_CONTENT),
     _operation("importStart", "POST", f"{_BRANCH}/import", Action.COMMIT),
     _operation("importStatus", "GET", f"{_BRANCH}/import", Action.READ_LOG),
-    _operation("importCancel", "DELETE", f"{_BRANCH}/import", Action.VIEW_REFERENCE),
+    _operation("importCancel", "DELETE", f"{_BRANCH}/import", Action.IMPORT_FILES),
 )
 
 UNSUPPORTED: Final = (
@@ -155,11 +162,7 @@ UNSUPPORTED: Final = (
     ("detachPolicyFromUser", "DELETE", f"{_USER}/policies/{{policy}}"),
     ("externalPrincipalLogin", "POST", "/auth/external/principal/login"),
     ("stsLogin", "POST", "/sts/login"),
-    ("stageObject", "PUT", f"{_BRANCH}/objects"),
-    ("createPresignMultipartUpload", "POST", f"{_BRANCH}/staging/pmpu"),
-    ("completePresignMultipartUpload", "PUT", f"{_BRANCH}/staging/pmpu/{{upload}}"),
-    ("abortPresignMultipartUpload", "DELETE", f"{_BRANCH}/staging/pmpu/{{upload}}"),
-    ("uploadPart", "PUT", f"{_BRANCH}/staging/pmpu/{{upload}}/parts/{{part}}"),
+    ("uploadPartCopy", "PUT", f"{_UPLOAD}/parts/{{part}}/copy"),
     ("createSymlinkFile", "POST", f"{_REF}/symlink"),
     ("dumpRefs", "PUT", f"{_R}/refs/dump"),
     ("restoreRefs", "PUT", f"{_R}/refs/restore"),

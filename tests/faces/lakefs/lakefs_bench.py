@@ -21,11 +21,13 @@ from lochan.faces.lakefs.face import LakefsFace
 from lochan.faces.nessie.face import nessie_faces
 from lochan.kernel.repository import Ports
 from lochan.persist.retry import RetryPolicy
+from lochan.service.file_places import FileSupport
 from lochan.service.repositories import Repositories
 from lochan.settings import Settings
 from lochan.system import SystemClock, SystemRandom, ThreadWaiting
 from lochan.transport.listener import ListenerOptions
 from lochan.transport.server import Options, Server
+from tests.security.guarded_wire import PresigningPlace
 
 KEY = "AKIAIOSFODNN7EXAMPLE"
 SECRET = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
@@ -132,9 +134,12 @@ class LakefsRepository:
 
 @contextmanager
 def lakefs_bench(
-    folder: Path, *, imports: Sequence[str] = (), set_up: bool = True
+    folder: Path, *, imports: Sequence[str] = (), set_up: bool = True, signs: bool = False
 ) -> Iterator[LakefsBench]:
-    """Runs a server in a thread; its first user has the access key above."""
+    """Runs a server in a thread; its first user has the access key above.
+
+    With `signs` places have URLs, as S3 has.
+    """
     ready, urls = Event(), []
     loop = asyncio.new_event_loop()
     stop = asyncio.Event()
@@ -145,7 +150,13 @@ def lakefs_bench(
         try:
             ports = Ports(SystemClock(), SystemRandom(), ThreadWaiting())
             access = open_access(Settings(store="memory:"), store, ports, RetryPolicy(), None)
-            opened = Repositories(store, ports, policy=access.policy, files=places.support())
+            files = places.support()
+            opening = files.open_place
+            if signs:
+                files = FileSupport(
+                    lambda url, instance: PresigningPlace(opening(url, instance)), files.new_lock
+                )
+            opened = Repositories(store, ports, policy=access.policy, files=files)
             opened.open_or_create(Call(rights=OPEN_RIGHTS), "default")
             face = LakefsFace(opened, access.control, "default", access.authentication)
             server = Server(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
+from typing import Any
 
 import httpx
 
@@ -45,3 +46,57 @@ def test_every_commit_succeeds_and_every_conditional_upload_is_in_exactly_one(re
         added += [change["path"] for change in changes]
     wanted = [f"{number}/{at}" for number in range(CLIENTS) for at in range(ROUNDS)]
     assert sorted(added) == sorted(wanted)
+
+
+def test_overtaken_commits_succeed_whichever_connection_carries_them(repository):
+    base = f"{repository.bench.url}/api/v1/repositories/{repository.name}/branches/main"
+    headers = {"connection": "close"}
+
+    # Every request over a connection of its own.
+    def send(path: str, **more: Any) -> httpx.Response:
+        return httpx.post(f"{base}{path}", auth=(KEY, SECRET), headers=headers, **more)
+
+    for name in ("a", "b", "c"):
+        assert send("/objects", params={"path": name}, content=b"1").status_code == 201
+    commits = [send("/commits", json={"message": name}) for name in ("a", "b", "c", "d")]
+    assert [one.status_code for one in commits] == [201, 201, 201, 400]
+    assert commits[3].json() == {"message": "commit: no changes"}
+    log = repository.done("GET", "/refs/main/commits")["results"]
+    assert [one["message"] for one in log] == ["c", "b", "a", "Repository created"]
+
+
+def test_one_client_that_commits_twice_is_refused_whichever_connection_carries_it(repository):
+    base = f"{repository.bench.url}/api/v1/repositories/{repository.name}/branches/main"
+    headers = {"connection": "close"}
+    for at in range(2):
+        sent = [
+            httpx.post(f"{base}{path}", auth=(KEY, SECRET), headers=headers, **more)
+            for path, more in (
+                ("/objects", {"params": {"path": "a"}, "content": b"%d" % at}),
+                ("/commits", {"json": {"message": "m"}}),
+                ("/commits", {"json": {"message": "m"}}),
+            )
+        ]
+        assert [one.status_code for one in sent] == [201, 201, 400]
+
+
+def test_clients_that_share_a_pool_of_connections_all_commit(repository):
+    base = f"{repository.bench.url}/api/v1/repositories/{repository.name}/branches/main"
+    begin = Barrier(CLIENTS)
+    limits = httpx.Limits(max_connections=CLIENTS, max_keepalive_connections=CLIENTS)
+    with httpx.Client(auth=(KEY, SECRET), timeout=120, limits=limits) as pool:
+
+        def work(number: int) -> list[int]:
+            begin.wait()
+            statuses = []
+            for at in range(ROUNDS):
+                params = {"path": f"{number}/{at}"}
+                sent = pool.post(f"{base}/objects", params=params, content=b"x")
+                done = pool.post(f"{base}/commits", json={"message": f"{number} {at}"})
+                statuses += [sent.status_code, done.status_code]
+            return statuses
+
+        with ThreadPoolExecutor(CLIENTS) as threads:
+            statuses = [one for some in threads.map(work, range(CLIENTS)) for one in some]
+    assert statuses == [201] * 2 * CLIENTS * ROUNDS
+    assert len(repository.paged("/refs/main/commits", 1_000)) == CLIENTS * ROUNDS + 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
@@ -18,6 +18,7 @@ from botocore.config import Config
 from botocore.credentials import Credentials
 
 from lochan.client import Client
+from lochan.kv.store import Store
 from lochan.model.access import Statement
 from tests.client.serving import serving
 
@@ -160,12 +161,17 @@ def code_of(answer: httpx.Response) -> tuple[int, str]:
 
 
 @contextmanager
-def gateway(folder: Path, *repositories: str, store: str = "memory:") -> Iterator[Gateway]:
+def gateway(
+    folder: Path,
+    *repositories: str,
+    store: str = "memory:",
+    wrap: Callable[[Store], Store] | None = None,
+) -> Iterator[Gateway]:
     """Runs a server with access set up."""
     folder.mkdir(exist_ok=True)
     gateways: list[str] = []
     names = (REPOSITORY, *repositories)
-    with serving(store, *names, blocks=folder, gateways=gateways) as url:
+    with serving(store, *names, blocks=folder, gateways=gateways, wrap=wrap) as url:
         with Client(url) as client:
             token = client.access.set_up("admin").secret
         one = Gateway(gateways[0], url, token, folder)

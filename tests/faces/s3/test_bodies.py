@@ -37,14 +37,20 @@ class Chunked:
     """Writes a body in pieces as clients do, with signatures if its kind has them."""
 
     def __init__(
-        self, gateway: Gateway, kind: str, body: bytes, size: int, trailer: str = ""
+        self,
+        gateway: Gateway,
+        kind: str,
+        body: bytes,
+        size: int,
+        trailer: str = "",
+        length: int | None = None,
     ) -> None:
         self.gateway = gateway
         self.signs = "HMAC" in kind
         self.trailer = trailer
         headers = {
             "x-amz-content-sha256": kind,
-            "x-amz-decoded-content-length": str(len(body)),
+            "x-amz-decoded-content-length": str(len(body) if length is None else length),
             "content-encoding": "aws-chunked",
         }
         if trailer:

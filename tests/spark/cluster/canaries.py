@@ -33,6 +33,7 @@ def settings_for(folder: Path) -> dict[str, str]:
         "spark.eventLog.compress": "false",
         "spark.log.level": "INFO",
         "spark.sql.shuffle.partitions": "2",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
 
 

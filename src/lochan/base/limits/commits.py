@@ -75,6 +75,18 @@ RECENT_COMMITS_MAX: Final = 1_024
 # Keys that it remembers as changed; about two megabytes for the busiest branch.
 RECENT_KEYS_MAX: Final = 10_000
 
+# Commits that the publisher of a branch remembers of what was merged into it, about 150 bytes each;
+# a search for a merge base that passes more of them goes through history.
+REACH_COMMITS_MAX: Final = 4_000
+
+# A merge of so many commits of the source at most is looked at before it is planned: whether it is
+# so small that it is planned in the lane. Each is one read.
+LIGHT_MERGE_COMMITS_MAX: Final = 8
+
+# The target of such a merge has so many commits of its own at most. The first search for a merge
+# base passes all of them, on the event loop, in about 10 us each.
+LIGHT_MERGE_TARGET_COMMITS_MAX: Final = 2_000
+
 # A commit of fewer changes is built in the lane: that takes some milliseconds, and storing its
 # objects before would be one more write.
 GRAFT_CHANGES_MIN: Final = 100

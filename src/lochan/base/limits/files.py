@@ -47,8 +47,26 @@ FILE_READ_BYTES_MAX: Final = 256 * 1_024**2
 # rule that another server has set counts after that second.
 PROTECTION_STALE_US: Final = 1_000_000
 
-# Branches that one connection is remembered to have staged objects on: a client works on a few.
-BRANCHES_STAGED_MAX: Final = 100
+# Pairs of a caller and a branch with notes of who has staged objects (`service/staged_heads.py`).
+STAGED_NOTES_MAX: Final = 1_000
+
+# Notes of one such pair. About 200 bytes each, so 50 MB for one repository in the worst case.
+STAGED_NOTES_OF_CALLER_MAX: Final = 256
+
+# How long a note counts for the connection that left it. A client that commits later is rare, and
+# gets "no changes" only if it was overtaken too.
+STAGED_NOTES_US: Final = 15 * 60 * 1_000_000
+
+# The same for other connections of the caller: over those a second commit of one client looks like
+# that of an overtaken one, so it is shorter.
+STAGED_NOTES_ELSEWHERE_US: Final = 30 * 1_000_000
+
+# How long a running import may leave its row unchanged before it counts as stopped: the server that
+# runs it changes the row six times as often (BACKGROUND_RENEWED_S).
+IMPORT_STALE_US: Final = 30_000_000
+
+# How long the outcome of an import can be read.
+IMPORT_KEPT_US: Final = 24 * 3_600 * 1_000_000
 
 # The URL of a storage place: a bucket, a prefix and some options.
 STORAGE_URL_CHARACTERS_MAX: Final = 2_048

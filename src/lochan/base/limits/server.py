@@ -71,3 +71,10 @@ AUDIT_QUEUE_MAX: Final = 10_000
 
 # The pause before a line that could not be written is tried again.
 AUDIT_RETRY_S: Final = 1.0
+
+# Imports that one server runs at once: each has a thread and its entries in memory.
+BACKGROUND_WORK_MAX: Final = 4
+
+# How often work in the background shows that it is alive: six times before it counts as stopped
+# (IMPORT_STALE_US), so that a slow store does not look like a dead server.
+BACKGROUND_RENEWED_S: Final = 5.0

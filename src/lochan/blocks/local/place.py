@@ -45,6 +45,7 @@ from lochan.staging.block_store import (
     MultipartId,
     PartUpload,
     PlaceOptions,
+    PresignedParts,
     PresignedPut,
     StoredBlock,
     StoredPart,
@@ -60,6 +61,8 @@ _UPLOAD: Final = re.compile(r"[0-9a-f]{32}\.block\Z")
 
 class LocalBlocks:
     """Blocks in a directory."""
+
+    signs_urls = False
 
     def __init__(self, root: Path, options: PlaceOptions) -> None:
         self._random = options.random
@@ -161,6 +164,15 @@ class LocalBlocks:
 
     def presign_put(self, lifetime_s: int) -> PresignedPut | None:  # noqa: ARG002
         """Returns None: a directory serves no URLs."""
+        return None
+
+    def presign_parts(
+        self,
+        upload: MultipartId,  # noqa: ARG002 - the protocol has them
+        numbers: Sequence[int],  # noqa: ARG002
+        lifetime_s: int,  # noqa: ARG002
+    ) -> PresignedParts | None:
+        """Returns None: a directory has no URLs."""
         return None
 
     def list_foreign(

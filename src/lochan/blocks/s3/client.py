@@ -159,7 +159,7 @@ class S3Client:
         from botocore.config import Config
         from botocore.session import Session
 
-        from lochan.blocks.s3.connections import check_answers
+        from lochan.aws import check_answers
 
         address = self._address
         config = Config(

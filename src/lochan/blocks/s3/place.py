@@ -40,6 +40,7 @@ from lochan.staging.block_store import (
     MultipartId,
     PartUpload,
     PlaceOptions,
+    PresignedParts,
     PresignedPut,
     StoredBlock,
     StoredPart,
@@ -54,6 +55,8 @@ _ID: Final = re.compile(r"([0-9a-f]{32})\.([!-~]+)\Z")
 
 class S3Blocks:
     """Blocks below a prefix of a bucket."""
+
+    signs_urls = True
 
     def __init__(self, address: S3Address, options: PlaceOptions) -> None:
         self._clock = options.clock
@@ -185,6 +188,27 @@ class S3Blocks:
             IfNoneMatch="*",
         )
         return PresignedPut(address, url, {"If-None-Match": "*"})
+
+    def presign_parts(
+        self, upload: MultipartId, numbers: Sequence[int], lifetime_s: int
+    ) -> PresignedParts | None:
+        """Returns URLs of S3 that write parts."""
+        _check_lifetime(lifetime_s)
+        address, theirs = _read_id(upload)
+        urls = []
+        for number in numbers:
+            check_number(number)
+            urls.append(
+                self._client.presign(
+                    "upload_part",
+                    lifetime_s,
+                    Bucket=self._objects.bucket,
+                    Key=self._prefix + address,
+                    UploadId=theirs,
+                    PartNumber=number,
+                )
+            )
+        return PresignedParts(address, tuple(urls))
 
     def list_foreign(
         self, prefix: str, after: str = "", limit: int = BLOCK_PAGE_MAX

@@ -6,17 +6,29 @@ from typing import Final
 
 from lochan.base.errors import KeysConflict, LochanError, NotFound, RangeNotSatisfiable
 from lochan.base.limits.files import FILE_BYTES_MAX
-from lochan.faces.lakefs import commits, imports, objects, references, repositories
+from lochan.faces.lakefs import (
+    commits,
+    imports,
+    objects,
+    physical_addresses,
+    references,
+    repositories,
+)
 from lochan.faces.lakefs.answers import refusal, status_of, words_of
 from lochan.faces.lakefs.repositories import LakefsRepositoryHandlers
 from lochan.faces.lakefs.server import ServerHandlers
-from lochan.faces.lakefs.transfers import get_object, upload_object
+from lochan.faces.lakefs.transfers import (
+    get_object,
+    is_small_object,
+    upload_object,
+    upload_small_object,
+)
 from lochan.faces.segments import Chosen, Methods, PathTable, SegmentFace, build_routes
 from lochan.service.access import AccessControl
 from lochan.service.repositories import Repositories
 from lochan.transport.exchange import Request, Response, ResponseHeaders, decode_percent
 from lochan.transport.problems import public_text
-from lochan.transport.routes import Authentication, Route
+from lochan.transport.routes import Authentication, Match, Route
 from lochan.wire.operations_lakefs import LAKEFS_PREFIX, OPERATIONS_LAKEFS, UNSUPPORTED
 
 _STREAMS: Final = {
@@ -25,6 +37,8 @@ _STREAMS: Final = {
         "lakefs.uploadObject", upload_object, streams=True, body_bytes_max=FILE_BYTES_MAX
     ),
 }
+
+_SMALL: Final = Route("lakefs.uploadObject", upload_small_object)
 
 _REPOSITORIES: Final = b"repositories"
 
@@ -50,6 +64,7 @@ class LakefsFace(SegmentFace):
             **references.HANDLERS,
             **commits.HANDLERS,
             **objects.HANDLERS,
+            **physical_addresses.HANDLERS,
             **imports.HANDLERS,
         }
         routes = build_routes(OPERATIONS_LAKEFS, bound, streams=_STREAMS)
@@ -59,6 +74,14 @@ class LakefsFace(SegmentFace):
     def find(self, method: str, rest: bytes) -> Chosen | None:  # noqa: ARG002 - Nessie needs it
         """Returns the operations at the raw rest of a path, and the decoded values in it."""
         return self._paths.find(rest)
+
+    def match(self, request: Request) -> Match | Response:
+        """Finds the operation of a request; the body of a small object is no stream."""
+        found = super().match(request)
+        if isinstance(found, Match) and found.route is _STREAMS["lakefs.uploadObject"]:
+            if request.headers.derive(is_small_object):
+                return Match(_SMALL, found.params, found.repository)
+        return found
 
     def locate(self, path: bytes) -> tuple[str | None, bytes]:
         """Returns the repository that a raw path names, and the whole path."""

@@ -1,4 +1,4 @@
-"""The handlers of objects without their bytes: describe, list, copy, delete, link."""
+"""The handlers of objects without their bytes: describe, list, copy, delete."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ from lochan.model.files import (
     FileInfo,
     FileItem,
     FilePrefix,
-    FileProperties,
     WriteCondition,
 )
 from lochan.model.results import Page
@@ -39,26 +38,18 @@ from lochan.transport.exchange import Exchange, Response
 from lochan.wire.codec import Reader
 from lochan.wire.lakefs import (
     LakefsCopyIn,
-    LakefsLinkIn,
     LakefsObjectJson,
     LakefsPathsIn,
     ObjectErrors,
-    StagingLocation,
     UserMetadataIn,
-    address_out,
     metadata_in,
     object_out,
     page_out,
-    seconds,
 )
 
 _read_copy: Final = Reader(LakefsCopyIn)
 _read_paths: Final = Reader(LakefsPathsIn)
 _read_metadata: Final = Reader(UserMetadataIn)
-_read_link: Final = Reader(LakefsLinkIn)
-
-# Where the token of a reserved address is in what lakeFS calls its physical address.
-_TOKEN: Final = "#lochan="  # noqa: S105 - the mark before it
 
 
 def shown(exchange: Exchange, item: FileItem, *, with_metadata: bool = True) -> LakefsObjectJson:
@@ -202,43 +193,6 @@ def may_stage(exchange: Exchange) -> Response:
     return NO_CONTENT
 
 
-def reserve(exchange: Exchange) -> Response:
-    """Reserves an address for the bytes of an object."""
-    branch = branch_of(exchange)
-    found = exchange.repository.addresses.reserve(write_call(exchange), branch, path_of(exchange))
-    address = address_out(found.address, namespace_of(exchange.repository.info))
-    return answer(
-        StagingLocation(f"{address}{_TOKEN}{found.token}", found.url, seconds(found.expires_us))
-    )
-
-
-def link(exchange: Exchange) -> Response:
-    """Makes what was written to a reserved address an object."""
-    refused = wants_match(exchange)
-    if refused is not None:
-        return refused
-    body: LakefsLinkIn = _read_link(exchange.request.body)
-    branch = branch_of(exchange)
-    _, mark, token = (body.staging.physical_address or "").partition(_TOKEN)
-    if not mark:
-        raise Invalid("the physical address is none that was reserved: address token invalid")
-    properties = FileProperties(
-        content_type=body.content_type or "",
-        metadata=metadata_in(body.user_metadata),
-        size=body.size_bytes,
-    )
-    note_staged(exchange, branch)
-    info = exchange.repository.addresses.link(
-        write_call(exchange),
-        branch,
-        path_of(exchange),
-        token,
-        properties,
-        write_condition(exchange),
-    )
-    return answer(shown(exchange, info))
-
-
 HANDLERS: Final[Handlers] = {
     "lakefs.deleteObject": (delete, True),
     "lakefs.deleteObjects": (delete_many, False),
@@ -248,7 +202,5 @@ HANDLERS: Final[Handlers] = {
     "lakefs.updateObjectUserMetadata": (update_metadata, True),
     "lakefs.getUnderlyingProperties": (underlying, True),
     "lakefs.uploadObjectPreflight": (may_stage, True),
-    "lakefs.getPhysicalAddress": (reserve, False),
-    "lakefs.linkPhysicalAddress": (link, False),
 }
 """The operations of this module: their handlers, and whether they are brief."""

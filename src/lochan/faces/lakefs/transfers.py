@@ -1,4 +1,7 @@
-"""Bytes of objects that come in and go out, as streams."""
+"""Bytes of objects that come in and go out, as streams.
+
+The body of a small object is no stream, as in `faces/files/uploads.py`.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,11 @@ from functools import partial
 from typing import Final
 
 from lochan.base.errors import Invalid
-from lochan.faces.body_uploads import receive
+from lochan.faces.body_uploads import receive, write_whole
 from lochan.faces.calls import read_call
 from lochan.faces.file_answers import HARMLESS, WantedFile, send_file
 from lochan.faces.files.params import upload_call
-from lochan.faces.files.uploads import stated_size
+from lochan.faces.files.uploads import is_small, stated_size
 from lochan.faces.lakefs.answers import answer
 from lochan.faces.lakefs.form_data import FormField, boundary_of
 from lochan.faces.lakefs.objects import check_staged, shown, wants_match, write_condition
@@ -19,7 +22,7 @@ from lochan.faces.lakefs.params import branch_of, flag_of, path_of, ref_of
 from lochan.faces.lakefs.staged_branches import note_staged
 from lochan.model.files import FileInfo, FileMetadata, FileProperties
 from lochan.service.uploads import StagedUpload
-from lochan.transport.exchange import Exchange, Response, ResponseHeaders
+from lochan.transport.exchange import Exchange, RequestHeaders, Response, ResponseHeaders
 from lochan.wire.lakefs import BINARY
 
 _METADATA: Final = ("x-lakefs-meta-", "x-amz-meta-")
@@ -48,6 +51,22 @@ def _wanted(exchange: Exchange) -> WantedFile:
 def _described(info: FileInfo) -> ResponseHeaders:
     modified = formatdate(info.modified_us // 1_000_000, usegmt=True)
     return ((b"last-modified", modified.encode("ascii")), *HARMLESS)
+
+
+def is_small_object(headers: RequestHeaders) -> bool:
+    """Returns whether a body is an object, not a form, and is kept in the store."""
+    return is_small(headers) and boundary_of(headers.get("content-type") or BINARY) is None
+
+
+def upload_small_object(exchange: Exchange) -> Response:
+    """Stages an object whose bytes are kept in the store."""
+    refused = wants_match(exchange)
+    if refused is not None:
+        return refused
+    headers = exchange.request.headers
+    kind = headers.get("content-type") or BINARY
+    begun = _begin(exchange, stated_size(headers), kind)
+    return answer(shown(exchange, write_whole(begun, [exchange.request.body])), 201)
 
 
 async def upload_object(exchange: Exchange) -> Response:

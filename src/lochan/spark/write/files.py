@@ -8,16 +8,17 @@ made may be unknown, and a later sweep, which looks at what all references need,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import msgspec
 import pyarrow as pa
 from pyiceberg.types import FixedType, ListType, MapType, UUIDType
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812
 
 from lochan.base.checks import check
-from lochan.base.errors import Corrupt, Invalid, TooLarge
+from lochan.base.errors import Corrupt, Invalid, TooLarge, Unavailable
 from lochan.base.limits.spark_writes import SPARK_FOOTER_TASKS_MAX, SPARK_WRITE_FILES_MAX
 from lochan.spark.schemas import has_types
 from lochan.spark.storage import find_access, native_options, native_path
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 _ROWS: Final = "rows"
 _LEGACY: Final = "spark.sql.parquet.writeLegacyFormat"
+_NO_FILES: Final = {"PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA"}
 _FACTS: Final = pa.schema([("facts", pa.binary())])
 _FACTS_DDL: Final = "facts binary"
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -72,23 +74,51 @@ def write_files(
         group = free_name("lochan_partition", [field.name for field in schema.fields])
         frame = _clustered(frame.withColumn(group, expression), group)
     missing = missing_values(schema, keys)
-    observed = Observation()
+    rows = F.count(F.lit(1)).alias(_ROWS)
     counts = [count.alias(f"missing_{number}") for number, count in enumerate(missing.values())]
     measured_columns = [] if measures is None else measures(frame)
-    frame = frame.observe(observed, F.count(F.lit(1)).alias(_ROWS), *counts, *measured_columns)
+    observed = Observation()
+    frame = frame.observe(observed, rows, *counts, *measured_columns)
     if _is_for_pyarrow(lake, frame, layout):
         facts = _by_pyarrow(frame, layout, group)
+        counted = observed.get or _lost()
     else:
         _by_spark(lake, frame, layout, group)
+        counted = observed.get or _count_again(lake, layout, [rows, *counts], measures)
         # Without a row there may be no directory.
-        facts = _read(lake, layout) if observed.get[_ROWS] else []
+        facts = _read(lake, layout) if counted[_ROWS] else []
     for number, path in enumerate(missing):
-        if observed.get[f"missing_{number}"]:
+        if counted[f"missing_{number}"]:
             why = "by which it is merged" if path in keys else f"which {table} requires"
             raise Invalid(f"the frame has NULL in {path}, {why}")
     own = {_ROWS, *(f"missing_{number}" for number in range(len(missing)))}
-    measured = {name: value for name, value in observed.get.items() if name not in own}
-    return Stored(_checked(facts, observed.get[_ROWS]), measured)
+    measured = {name: value for name, value in counted.items() if name not in own}
+    return Stored(_checked(facts, counted[_ROWS]), measured)
+
+
+def _count_again(
+    lake: Lake, layout: Layout, counts: Sequence[Column], measures: Measures | None
+) -> dict[str, Any]:
+    """Counts what is in the files, because a server of Spark Connect lost what it had observed.
+
+    Such a server waits a tenth of a second for it (SPARK-54279); a busy one needs longer.
+    """
+    reader = lake.spark.read.options(**native_options(lake, layout.directory))
+    try:
+        frame = reader.parquet(native_path(layout.directory))
+        measured = [] if measures is None else measures(frame)
+        (row,) = frame.agg(*counts, *measured).collect()
+    except AnalysisException as error:
+        if error.getCondition() in _NO_FILES:
+            _lost()
+        raise
+    return row.asDict(recursive=False)
+
+
+def _lost() -> NoReturn:
+    raise Unavailable(
+        "Spark did not say how many rows it wrote, so nothing was committed: write again"
+    )
 
 
 def _is_for_pyarrow(lake: Lake, frame: DataFrame, layout: Layout) -> bool:

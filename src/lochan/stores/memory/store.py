@@ -49,8 +49,11 @@ from lochan.process import FORK_ADVICE, after_fork
 # The same bounds as the embedded store, so that what passes its tests here passes there too.
 CAPABILITIES: Final = Capabilities(
     value_bytes_max=4 * 1_024 * 1_024,
+    read_items_max=10_000,
     batch_items_max=10_000,
     batch_bytes_max=32 * 1_024 * 1_024,
+    apply_items_max=10_000,
+    apply_bytes_max=32 * 1_024 * 1_024,
     atomic_apply=True,
     inline=True,
     durable_on_return=False,

@@ -76,8 +76,11 @@ from lochan.stores.postgres.watchdog import Watchdog
 CAPABILITIES: Final = Capabilities(
     # PostgreSQL takes a gigabyte; a value this large still leaves in well under a time-out.
     value_bytes_max=8 * 1_024 * 1_024,
+    read_items_max=10_000,
     batch_items_max=10_000,
     batch_bytes_max=32 * 1_024 * 1_024,
+    apply_items_max=10_000,
+    apply_bytes_max=32 * 1_024 * 1_024,
     atomic_apply=True,
     inline=False,
     durable_on_return=True,

@@ -84,8 +84,11 @@ CAPABILITIES: Final = Capabilities(
     # Far above any object; a batch of such rows still fits the write buffers several times.
     value_bytes_max=4 * 1_024 * 1_024,
     # What one caller may do while others wait for the lock: a few milliseconds.
+    read_items_max=1_000,
     batch_items_max=1_000,
     batch_bytes_max=4 * 1_024 * 1_024,
+    apply_items_max=1_000,
+    apply_bytes_max=4 * 1_024 * 1_024,
     atomic_apply=True,
     inline=True,
     durable_on_return=False,

@@ -10,6 +10,9 @@ A test class inherits the suites and provides one fixture, `store`, an open and 
             yield store
             store.close()
 
+A store that has an address inherits `OpenedByUrl` instead, and provides the fixture `url` of a
+fresh store; `store` and `reopen` follow from it.
+
 Suites of a place for object data (`staging.BlockStore`) have the fixture `place`, an open and empty
 place; `ImportContract` also needs `foreign`. Needs pytest and nothing else.
 """
@@ -39,6 +42,7 @@ from lochan.testing.contracts.crash import CrashContract  # noqa: E402
 from lochan.testing.contracts.durability import DurabilityContract  # noqa: E402
 from lochan.testing.contracts.faults import FaultContract  # noqa: E402
 from lochan.testing.contracts.fork import ForkRefusedContract, ForkSharedContract  # noqa: E402
+from lochan.testing.contracts.opened import OpenedByUrl  # noqa: E402
 from lochan.testing.contracts.row import RowContract  # noqa: E402
 from lochan.testing.contracts.scan import ScanContract  # noqa: E402
 
@@ -79,6 +83,7 @@ __all__ = [
     "ForkSharedContract",
     "ImportContract",
     "MultipartContract",
+    "OpenedByUrl",
     "RowContract",
     "ScanContract",
 ]

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from lochan.base.errors import TooLarge
-from lochan.kv.store import ABSENT, Adds, Entry, Lost, Partition, Store
+from lochan.kv.store import ABSENT, Adds, Entry, Lost, Partition, SetIf, Store
 from lochan.testing.contracts.sample_rows import (
     KEYS,
     NEIGHBOURS,
@@ -17,6 +17,7 @@ from lochan.testing.contracts.sample_rows import (
     fetch,
     fetch_all,
     must_win,
+    put_all,
     values,
 )
 
@@ -38,7 +39,7 @@ class BulkContract:
     @pytest.mark.parametrize("count", [1, 2, 15, 16, 17, 100])
     def test_get_many_is_a_loop_of_gets(self, store: Store, count: int) -> None:
         random = Random(count)
-        store.put_many([(REFERENCES, key, b"v" + key) for key in KEYS[::2]])
+        put_all(store, [(REFERENCES, key, b"v" + key) for key in KEYS[::2]])
         names = [(REFERENCES, random.choice(KEYS)) for _ in range(count)]
         assert store.get_many(names) == [store.get(*name) for name in names]
 
@@ -130,13 +131,38 @@ class BulkContract:
             store.put_many(items)
         with pytest.raises(TooLarge):
             store.add_many(Adds(items, 1))
-        with pytest.raises(TooLarge):
-            store.get_many(names)
         assert fetch_all(store, OBJECTS) == []
         store.put_many(items[:limit])
         store.add_many(Adds(items[:limit], 1))
-        assert all(entry is not None for entry in store.get_many(names[:limit]))
         assert len(fetch_all(store, OBJECTS)) == limit
+
+    def test_a_bulk_read_at_the_limit_is_whole_and_one_over_is_refused(self, store: Store) -> None:
+        limit = store.capabilities.read_items_max
+        store.put_many([(OBJECTS, b"%07d" % number, b"x") for number in range(100)])
+        names = [(OBJECTS, b"%07d" % number) for number in range(limit + 1)]
+        found = store.get_many(names[:limit])
+        assert [entry is not None for entry in found] == [number < 100 for number in range(limit)]
+        with pytest.raises(TooLarge):
+            store.get_many(names)
+
+    def test_an_apply_at_the_limit_is_whole_and_one_over_is_refused(self, store: Store) -> None:
+        can = store.capabilities
+        limit = can.apply_items_max
+        items = [(OBJECTS, b"%07d" % number, b"x") for number in range(limit + 1)]
+        row = SetIf(REFERENCES, b"row", b"", ABSENT)
+        with pytest.raises(TooLarge):
+            store.apply(Adds(items, 1), row)
+        value = bytes(min(can.value_bytes_max, can.apply_bytes_max))
+        count = can.apply_bytes_max // len(value)
+        large = [(OBJECTS, b"large %d" % number, value) for number in range(count + 1)]
+        with pytest.raises(TooLarge):
+            store.apply(Adds(large, 1), row)
+        assert fetch_all(store, OBJECTS) == []
+        stamp = must_win(store.apply(Adds(items[:limit], 1), row))
+        assert len(fetch_all(store, OBJECTS)) == limit
+        store.drop_partition(OBJECTS)
+        must_win(store.apply(Adds(large[:count], 1), SetIf(REFERENCES, b"row", b"", stamp)))
+        assert len(fetch_all(store, OBJECTS)) == count
 
     def test_a_batch_with_too_many_bytes_is_refused_and_writes_nothing(self, store: Store) -> None:
         can = store.capabilities

@@ -181,14 +181,14 @@ class ConcurrencyContract:
         assert len(fetch_all(store, STAGING)) == 15 * THREADS
 
     def test_closing_beside_running_calls_ends_them_with_store_closed(self, store: Store) -> None:
-        store.put_many([(STAGING, b"%03d" % number, b"x" * 100) for number in range(200)])
-        names = [(STAGING, b"%03d" % number) for number in range(200)]
+        store.put_many([(STAGING, b"%03d" % number, b"x" * 100) for number in range(100)])
+        names = [(STAGING, b"%03d" % number) for number in range(100)]
 
         def use() -> None:
             store.put_many([(STAGING, b"000", b"y")])
             store.flush(store.epoch())
             assert all(store.get_many(names))
-            assert len(fetch_all(store, STAGING, 50)) == 200
+            assert len(fetch_all(store, STAGING, 50)) == 100
             assert store.get(STAGING, b"001") is not None
             store.apply(NOTHING, SetIf(REFERENCES, b"main", b"", ABSENT))
 

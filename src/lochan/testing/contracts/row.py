@@ -202,7 +202,10 @@ class RowContract:
         can = store.capabilities
         assert can.value_bytes_max >= 393_216, "an object of the largest size must fit"
         assert can.batch_bytes_max >= can.value_bytes_max
+        assert can.apply_bytes_max >= can.value_bytes_max
         assert can.batch_items_max >= 100
+        assert can.read_items_max >= 100
+        assert can.apply_items_max >= 10
         assert store.capabilities == can
 
     def test_a_closed_store_refuses_every_call(self, store: Store) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from lochan.base.ids import InstanceId
 from lochan.base.limits.requests import SCAN_ENTRIES_MAX
@@ -11,6 +11,7 @@ from lochan.kv.store import (
     Adds,
     Entry,
     Expected,
+    Item,
     Kind,
     Outcome,
     Partition,
@@ -92,9 +93,13 @@ def fetch(store: Store, key: bytes, where: Partition = REFERENCES) -> Entry:
 
 def fill(store: Store, where: Partition, count: int) -> None:
     """Puts numbered rows, in batches that every store takes."""
-    for first in range(0, count, 100):
-        numbers = range(first, min(first + 100, count))
-        store.put_many([(where, b"%05d" % number, b"x") for number in numbers])
+    put_all(store, [(where, b"%05d" % number, b"x") for number in range(count)])
+
+
+def put_all(store: Store, items: Sequence[Item]) -> None:
+    """Puts rows, in batches that every store takes."""
+    for first in range(0, len(items), 100):
+        store.put_many(items[first : first + 100])
 
 
 def fetch_all(store: Store, where: Partition, limit: int = SCAN_ENTRIES_MAX) -> list[Entry]:

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from lochan.base.limits.requests import SCAN_ENTRIES_MAX
-from lochan.kv.store import Adds, Store
+from lochan.kv.store import PRESENT, Adds, Store
 from lochan.testing.contracts.sample_rows import (
     KEYS,
     NEIGHBOURS,
@@ -17,15 +17,17 @@ from lochan.testing.contracts.sample_rows import (
     fetch,
     fetch_all,
     fetch_range,
+    must_win,
+    put_all,
     values,
 )
 
 
 def fill(store: Store) -> None:
     """Writes every key, and the same keys into a neighbour that must not be seen."""
-    store.put_many([(REFERENCES, key, b"v" + key) for key in KEYS])
-    store.put_many([(NEIGHBOURS[1], key, b"not this one") for key in KEYS])
-    store.put_many([(NEIGHBOURS[10], key, b"nor this one") for key in KEYS])
+    put_all(store, [(REFERENCES, key, b"v" + key) for key in KEYS])
+    put_all(store, [(NEIGHBOURS[1], key, b"not this one") for key in KEYS])
+    put_all(store, [(NEIGHBOURS[10], key, b"nor this one") for key in KEYS])
 
 
 class ScanContract:
@@ -159,10 +161,31 @@ class ScanContract:
             store.delete(STAGING, key)
         assert len(fetch_all(store, STAGING)) == 60
 
+    def test_long_keys_are_in_the_order_of_all_their_bytes(self, store: Store) -> None:
+        random = Random(3)
+        ends = (b"", b"\x00", b"\x01", b"\x01\x00", b"\xff", b"a", b"ab")
+        keys = {b"h" * length + end for length in (998, 1_000, 2_000, 3_000) for end in ends}
+        keys |= {random.randbytes(2) * random.randrange(1, 2_048) for _ in range(40)}
+        put_all(store, [(STAGING, key, key[-3:]) for key in sorted(keys, key=hash)])
+        assert [entry.key for entry in fetch_all(store, STAGING, 7)] == sorted(keys)
+        bounds = sorted({*keys, *(key + b"\x00" for key in keys if len(key) < 4_096)})
+        for _ in range(60):
+            start, end = random.choice(bounds), random.choice((None, *bounds))
+            found = [entry.key for entry in fetch_range(store, STAGING, start, end, 9)]
+            assert found == [
+                key for key in sorted(keys) if key >= start and not (end and key >= end)
+            ]
+        long = max(keys, key=len)
+        must_win(store.delete_if(STAGING, long, PRESENT))
+        assert store.get(STAGING, long) is None
+        store.drop_partition(STAGING)
+        assert fetch_all(store, STAGING) == []
+        assert all(store.get(STAGING, key) is None for key in keys)
+
     def test_rows_alive_throughout_are_returned_exactly_once(self, store: Store) -> None:
         random = Random(11)
         alive = [b"%04d" % number for number in range(0, 400, 2)]
-        store.put_many([(STAGING, key, b"x") for key in alive])
+        put_all(store, [(STAGING, key, b"x") for key in alive])
         for limit in (1, 3, 16):
             read: list[bytes] = []
             following: bytes | None = b""

@@ -1,0 +1,189 @@
+"""Runs subscriptions: a thread for each, found by entry points and settings, stopped in time.
+
+An entry point of the group `lochan.subscribers` names a function that takes a text, the argument
+from the setting, and returns a `Subscriber`. The setting `subscribers` lists which of them are
+used: `NAME` or `NAME=ARGUMENT`. One that cannot be loaded or registered is reported in the log and
+tried again at intervals; the server starts without it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from importlib.metadata import entry_points
+from typing import Final
+
+from lochan.base.errors import Invalid
+from lochan.base.limits.events import EVENT_DRAIN_MS, EVENT_REGISTER_EVERY_MS
+from lochan.events.delivery import Delivery
+from lochan.events.filters import EventFilter
+from lochan.events.hub import EventHub
+from lochan.events.subscribers import DeliveryOptions, EventListener, Subscriber
+from lochan.kernel.repository import Ports
+from lochan.process import after_fork
+
+SUBSCRIBER_GROUP: Final = "lochan.subscribers"
+_LOG: Final = logging.getLogger("lochan.events")
+
+SubscriberFactory = Callable[[str], Subscriber]
+"""What an entry point of the group names."""
+
+LoadSubscriber = Callable[[], Subscriber]
+
+
+class EventRunner:
+    """The hub of a process and its threads; `close` delivers what is queued and ends them."""
+
+    def __init__(self, ports: Ports, sent_by: str = "") -> None:
+        self._stopping = threading.Event()
+        waiting = _InterruptibleWaiting(self._stopping)
+        ports = Ports(ports.clock, ports.random, waiting)
+        self.hub = EventHub(ports, threading.Lock, self._start, sent_by=sent_by or process_name())
+        self._threads: list[tuple[Delivery, threading.Thread]] = []
+        self._registration: threading.Thread | None = None
+        after_fork(self, EventRunner._forget)
+
+    def _forget(self) -> None:
+        """A forked process has no worker; its changes have no subscriber."""
+        self.hub.deliveries = ()
+        self._threads = []
+        self._registration = None
+
+    def register(self, subscribers: Sequence[tuple[str, LoadSubscriber]]) -> None:
+        """Registers subscribers; those that fail are tried again until the runner is closed."""
+        failed = [one for one in subscribers if not self._register(*one)]
+        if failed:
+            self._registration = threading.Thread(
+                target=self._register_later, args=(failed,), name="events-register", daemon=True
+            )
+            self._registration.start()
+
+    def close(self, drain_ms: int = EVENT_DRAIN_MS) -> None:
+        """Delivers what is queued for so long at most, then ends; no thread is waited for longer.
+
+        A thread whose listener never returns is left: it holds nothing but its one event.
+        """
+        self._stopping.set()
+        for delivery, _ in self._threads:
+            delivery.stop()
+        left_ms = drain_ms
+        for delivery, thread in self._threads:
+            begin_ns = self.now_ns()
+            thread.join(max(left_ms, 0) / 1_000)
+            left_ms -= (self.now_ns() - begin_ns) // 1_000_000
+            delivery.close()
+        if self._registration is not None:
+            self._registration.join(max(left_ms, 0) / 1_000)
+
+    def now_ns(self) -> int:
+        """Returns the time for durations."""
+        return self.hub.ports.clock.monotonic_ns()
+
+    def _register(self, name: str, load: LoadSubscriber) -> bool:
+        """Registers one subscriber; what a failed one had subscribed is cancelled."""
+        attempt = _Attempt(self.hub)
+        if attempt.register(load):
+            _LOG.info("subscriber registered name=%s", name)
+            return True
+        _LOG.warning("subscriber failed at start name=%s error=%s", name, attempt.error)
+        return False
+
+    def _register_later(self, failed: list[tuple[str, LoadSubscriber]]) -> None:
+        while failed and not self._stopping.wait(EVENT_REGISTER_EVERY_MS / 1_000):
+            failed = [one for one in failed if not self._register(*one)]
+
+    def _start(self, delivery: Delivery) -> None:
+        bell = threading.Event()
+        delivery.wake = bell.set
+        thread = threading.Thread(
+            target=_work, args=(delivery, bell, self._stopping), name="events", daemon=True
+        )
+        self._threads.append((delivery, thread))
+        thread.start()
+
+
+class _Attempt:
+    """A registrar for one attempt to register a subscriber."""
+
+    def __init__(self, hub: EventHub) -> None:
+        self._hub = hub
+        self._made: list[Delivery] = []
+        self.error = ""
+
+    def register(self, load: LoadSubscriber) -> bool:
+        """Returns whether the subscriber was registered."""
+        try:
+            load().register(self)
+        except Exception as error:
+            self.error = f"{type(error).__name__}: {error}"
+            for delivery in self._made:
+                delivery.cancel()
+            return False
+        return True
+
+    def subscribe(
+        self,
+        listener: EventListener,
+        filter: EventFilter | None = None,  # noqa: A002 - the name that the document gives it
+        options: DeliveryOptions | None = None,
+    ) -> Delivery:
+        """Subscribes a listener, until the attempt fails."""
+        delivery = self._hub.subscribe(listener, filter, options)
+        self._made.append(delivery)
+        return delivery
+
+
+class _InterruptibleWaiting:
+    """Sleeps, but not longer than until the process stops."""
+
+    def __init__(self, stopping: threading.Event) -> None:
+        self._stopping = stopping
+
+    def sleep_ms(self, duration_ms: float) -> None:
+        """Returns after that long, or when the process stops."""
+        self._stopping.wait(duration_ms / 1_000)
+
+
+def _work(delivery: Delivery, bell: threading.Event, stopping: threading.Event) -> None:
+    """The worker of one subscription."""
+    while not delivery.is_over:
+        # Cleared before the queue is looked at: what comes later sets it again. `stop` and
+        # `cancel` set it too, after what they changed.
+        bell.clear()
+        if not delivery.turn():
+            pause_ms = delivery.pause_ms()
+            bell.wait(None if pause_ms is None or stopping.is_set() else pause_ms / 1_000)
+    delivery.finish()
+
+
+def process_name() -> str:
+    """Returns how events name the process that sent them."""
+    return f"{socket.gethostname()}/{os.getpid()}"
+
+
+def load_subscribers(wanted: Sequence[str]) -> list[tuple[str, LoadSubscriber]]:
+    """Returns the subscribers that a setting lists, each with how it is loaded."""
+    found: list[tuple[str, LoadSubscriber]] = []
+    for text in wanted:
+        name, _, argument = text.partition("=")
+        if not name:
+            raise Invalid(f"a subscriber is NAME or NAME=ARGUMENT, not {text!r}")
+
+        def load(name: str = name, argument: str = argument) -> Subscriber:
+            return _factory(name)(argument)
+
+        found.append((name, load))
+    return found
+
+
+def _factory(name: str) -> SubscriberFactory:
+    points = {each.value: each for each in entry_points(group=SUBSCRIBER_GROUP, name=name)}
+    if len(points) != 1:
+        known = ", ".join(sorted({each.name for each in entry_points(group=SUBSCRIBER_GROUP)}))
+        raise Invalid(f"{len(points)} installed subscribers have the name {name!r}; known: {known}")
+    (point,) = points.values()
+    factory: SubscriberFactory = point.load()
+    return factory

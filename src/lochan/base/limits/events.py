@@ -1,0 +1,48 @@
+"""Events and their subscribers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Changes that wait for one subscriber. One is about 1 KB beside commits that are cached anyway, so
+# a subscriber that never returns takes some MB.
+EVENT_QUEUE_MAX: Final = 10_000
+
+# Operations that a COMMIT event lists, with their keys; a commit lists as many keys of its own.
+EVENT_OPERATIONS_MAX: Final = 1_000
+
+# Contents that are loaded by one read for the events of a large commit.
+EVENT_CONTENTS_READ: Final = 200
+
+# Attempts for one event before it becomes a dead letter: with the sleeps below some seconds.
+EVENT_ATTEMPTS_MAX: Final = 5
+
+# The sleep before the second attempt, in which most receivers are back; each later one is doubled.
+EVENT_SLEEP_FIRST_MS: Final = 100.0
+
+# The longest sleep: a stopping process interrupts it, and an operator who watches does not wait.
+EVENT_SLEEP_MAX_MS: Final = 5_000.0
+
+# Events in a row that failed in all attempts before the breaker opens: one may itself be bad.
+EVENT_FAILURES_MAX: Final = 3
+
+# How long the breaker is open: a receiver that is down for long gets one attempt in that time.
+EVENT_BREAKER_MS: Final = 30_000
+
+# How long one call of a subscriber may take; then its queue takes no more until it returns.
+EVENT_CALL_MS_MAX: Final = 10_000
+
+# Dead letters that are kept in memory for an operator; more are only counted.
+EVENT_DEAD_LETTERS_MAX: Final = 100
+
+# Subscriptions of one process: each has a thread.
+EVENT_SUBSCRIPTIONS_MAX: Final = 64
+
+# How long a server that stops goes on to deliver what is queued.
+EVENT_DRAIN_MS: Final = 5_000
+
+# How long a subscriber that failed at its start waits before it is registered again.
+EVENT_REGISTER_EVERY_MS: Final = 10_000
+
+# Patterns of one filter: each is compared with each event.
+EVENT_PATTERNS_MAX: Final = 100

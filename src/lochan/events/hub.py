@@ -1,0 +1,86 @@
+"""Takes every settled change of a process and passes it to the subscriptions, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lochan.base.errors import Exhausted
+from lochan.base.limits.events import EVENT_SUBSCRIPTIONS_MAX
+from lochan.base.ports import NewLock
+from lochan.catalog.types import ContentTypes
+from lochan.events.builder import EventBuilder
+from lochan.events.changes import Change
+from lochan.events.delivery import Delivery
+from lochan.events.filters import CompiledFilter, EventFilter
+from lochan.events.order import ChangeOrder
+from lochan.events.subscribers import DeliveryOptions, EventListener
+from lochan.kernel.context import RepositoryContext
+from lochan.kernel.repository import Ports
+from lochan.kernel.settled import SettledChange
+
+Start = Callable[[Delivery], None]
+"""Starts the worker of a subscription."""
+
+
+class EventHub:
+    """The observer of all repositories of a process (`SettledObserver`), and the registrar."""
+
+    def __init__(
+        self,
+        ports: Ports,
+        new_lock: NewLock,
+        start: Start,
+        *,
+        sent_by: str = "",
+        types: ContentTypes | None = None,
+    ) -> None:
+        self.ports = ports
+        self._new_lock = new_lock
+        self._start = start
+        self._builder = EventBuilder(types or ContentTypes(), sent_by)
+        self._lock = new_lock()
+        self._order = ChangeOrder(new_lock, self._pass_on)
+        # Replaced as a whole, so that writers read it without a lock.
+        self.deliveries: tuple[Delivery, ...] = ()
+
+    def subscribe(
+        self,
+        listener: EventListener,
+        filter: EventFilter | None = None,  # noqa: A002 - the name that the document gives it
+        options: DeliveryOptions | None = None,
+    ) -> Delivery:
+        """Delivers events to a listener from now on; Invalid if the filter cannot be used."""
+        delivery = Delivery(
+            listener,
+            CompiledFilter(filter or EventFilter()),
+            options or DeliveryOptions(),
+            self.ports,
+            self._builder,
+            self._new_lock(),
+        )
+        with self._lock:
+            live = tuple([one for one in self.deliveries if not one.is_over])
+            if len(live) >= EVENT_SUBSCRIPTIONS_MAX:
+                text = f"there are {len(live)} subscriptions already, which is the limit"
+                raise Exhausted(text, public=text)
+            self.deliveries = (*live, delivery)
+        self._start(delivery)
+        return delivery
+
+    def begin(self, context: RepositoryContext, name: str) -> int:
+        """Counts an operation on a reference; 0 if there is no subscription."""
+        return self._order.begin((context.instance, name)) if self.deliveries else 0
+
+    def end(self, context: RepositoryContext, name: str, number: int) -> None:
+        """Ends an operation, whatever became of it."""
+        if number:
+            self._order.end((context.instance, name), number)
+
+    def settle(self, context: RepositoryContext, change: SettledChange) -> None:
+        """Takes a change that has taken effect."""
+        if self.deliveries:
+            self._order.add(Change(context, change, context.store.epoch()))
+
+    def _pass_on(self, change: Change) -> None:
+        for delivery in self.deliveries:
+            delivery.offer(change)

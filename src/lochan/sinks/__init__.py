@@ -1,0 +1,1 @@
+"""Subscribers that ship with Lochan: events to the log, and to a file of JSON lines."""

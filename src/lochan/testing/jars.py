@@ -1,0 +1,169 @@
+"""Java programs for tests: found or fetched by Maven, started on a free port, stopped at the end.
+
+The jars of a program are kept in a folder of the user's cache, so that they are fetched once.
+LOCHAN_TEST_JARS names another folder for all of them.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+_POM: Final = """<project xmlns="http://maven.apache.org/POM/4.0.0">
+<modelVersion>4.0.0</modelVersion><groupId>lochan</groupId><artifactId>jars</artifactId>
+<version>1</version><packaging>pom</packaging><dependencies><dependency>
+<groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version>
+</dependency></dependencies></project>
+"""
+
+# Some dozens of jars on a slow network.
+_FETCH_S: Final = 200
+
+# A JVM on a busy machine.
+_START_S: Final = 90
+_STOP_S: Final = 20
+_LOOK_EVERY_S: Final = 0.05
+
+
+class Package(msgspec.Struct, frozen=True):
+    """A published Java program, by its coordinates."""
+
+    group: str
+    artifact: str
+    version: str
+
+    @property
+    def missing(self) -> str:
+        """Why tests that need it are skipped, and what to do about it."""
+        return (
+            f"{self.artifact} {self.version} needs Java and its jars: install a Java runtime and "
+            "Maven, which fetches them once, or name a folder that holds "
+            f"{self.artifact}-{self.version}/*.jar in LOCHAN_TEST_JARS"
+        )
+
+
+def find_jars(package: Package) -> Path | None:
+    """Returns the folder of the jars, fetched if they are not there yet; None if that fails."""
+    if shutil.which("java") is None:
+        return None
+    named = os.environ.get("LOCHAN_TEST_JARS")
+    root = Path(named) if named else Path("~/.cache/lochan/test-jars").expanduser()
+    folder = root / f"{package.artifact}-{package.version}"
+    if folder.is_dir():
+        return folder
+    maven = shutil.which("mvn")
+    if maven is None or named:
+        return None
+    root.mkdir(parents=True, exist_ok=True)
+    # Several workers may need the same jars at the same time.
+    with (root / f"{folder.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return folder if folder.is_dir() or _fetch(maven, package, folder) else None
+
+
+def _fetch(maven: str, package: Package, folder: Path) -> bool:
+    with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
+        pom = Path(temporary) / "pom.xml"
+        coordinates = msgspec.structs.asdict(package)
+        pom.write_text(_POM.format(**coordinates), "utf-8")
+        unfinished = Path(temporary) / "jars"
+        command = [maven, "--quiet", "--batch-mode", "--file", str(pom)]
+        command += ["dependency:copy-dependencies", f"-DoutputDirectory={unfinished}"]
+        command += ["-DincludeScope=runtime"]
+        try:
+            done = subprocess.run(  # noqa: S603 - the program is no input
+                command, capture_output=True, timeout=_FETCH_S, check=False
+            )
+        except subprocess.TimeoutExpired:
+            return False
+        if done.returncode or not unfinished.is_dir():
+            return False
+        unfinished.rename(folder)
+        return True
+
+
+# The shell ends the program when its own input ends: at `stop`, or with the process of the tests,
+# which may be killed before it has stopped anything.
+_GUARD: Final = '"$@" & program=$!; read -r _; kill $program; wait $program'
+
+
+class JavaServer:
+    """A running program that listens on `port`; `stop` ends it."""
+
+    def __init__(self, jars: Path, *arguments: str, heap_mb: int = 256) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="lochan-java-"))
+        self.port = free_port()
+        java = shutil.which("java") or "java"
+        given = [one.replace("PORT", str(self.port)) for one in arguments]
+        command = [
+            "/bin/sh",
+            "-c",
+            _GUARD,
+            "sh",
+            java,
+            f"-Xmx{heap_mb}m",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+        ]
+        command += [f"-Djava.library.path={jars}", "-cp", f"{jars}/*", *given]
+        with (self._folder / "log").open("wb") as log:
+            self._process = subprocess.Popen(  # noqa: S603 - the program is no input
+                command,
+                cwd=self._folder,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        try:
+            self._wait()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Ends the program; harmless when it has ended already."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        if self._process.poll() is None:
+            try:
+                self._process.wait(_STOP_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _wait(self) -> None:
+        deadline = time.monotonic() + _START_S
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port)).close()
+                return
+            except OSError:
+                if self._has_ended() or time.monotonic() > deadline:
+                    log = (self._folder / "log").read_text("utf-8", "replace")
+                    raise RuntimeError(f"the program did not start: {log[-2_000:]}") from None
+
+    def _has_ended(self) -> bool:
+        """Waits for a moment whether the program ends."""
+        try:
+            self._process.wait(_LOOK_EVERY_S)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+
+def free_port() -> int:
+    """Returns a port of this machine on which nothing listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

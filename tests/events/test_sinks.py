@@ -1,0 +1,51 @@
+"""The shipped subscribers, found by entry points."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+
+from lochan.assembly.events import EventRunner, load_subscribers
+from lochan.base.errors import Invalid
+from lochan.embedded import open_repository
+from lochan.model.commits import Put
+from lochan.sinks.lines import JsonLinesSubscriber, LogSubscriber, open_json_lines, open_log
+from tests.service.bench import table
+
+
+def test_json_lines_contain_every_event(tmp_path):
+    path = tmp_path / "events.jsonl"
+    with open_repository("memory:", subscribers=[JsonLinesSubscriber(path)]) as repository:
+        repository.commits.commit("main", "one", [Put(key=("a",), content=table("a"))])
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [line["type"] for line in lines] == ["REFERENCE_CREATED", "COMMIT", "CONTENT_STORED"]
+    assert lines[2]["content"]["metadataLocation"] == "a"
+
+
+def test_the_log_has_a_line_with_names_for_each_event(caplog):
+    caplog.set_level(logging.INFO, "lochan.events")
+    with open_repository("memory:", subscribers=[LogSubscriber()]):
+        pass
+    assert "type=REFERENCE_CREATED" in caplog.text
+    assert "reference=main" in caplog.text
+
+
+def test_arguments_are_checked():
+    with pytest.raises(Invalid):
+        open_log("x")
+    with pytest.raises(Invalid):
+        open_json_lines("")
+
+
+@pytest.mark.slow
+def test_the_shipped_subscribers_are_found_by_their_names(tmp_path):
+    from lochan.embedded.repository import _ports
+
+    path = tmp_path / "events.jsonl"
+    runner = EventRunner(_ports())
+    runner.register(load_subscribers(["log", f"json-lines={path}"]))
+    assert len(runner.hub.deliveries) == 2
+    runner.close()
+    assert path.exists()
