@@ -97,7 +97,7 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     """The search ends with this commit, if it is on the line."""
 
 
-class Found(msgspec.Struct, frozen=True):
+class FoundCommits(msgspec.Struct, frozen=True):
     """Commits that changed a key, newest first, and where the search goes on, None at its end."""
 
     commits: list[CommitView]
@@ -130,7 +130,7 @@ class _Part(msgspec.Struct, frozen=True):
         return commits.index(obj_id) if obj_id in commits else None
 
 
-def search_line(context: RepositoryContext, start: CommitView, search: Search) -> Found:
+def search_line(context: RepositoryContext, start: CommitView, search: Search) -> FoundCommits:
     """Goes through a commit and its first-parent ancestors until enough was found or looked at.
 
     Where a search ends because it has looked at enough, the next one begins with a pack.
@@ -148,13 +148,13 @@ def search_line(context: RepositoryContext, start: CommitView, search: Search) -
                 continue
             found.append(view)
             if len(found) == search.found_max:
-                return Found(found, None if place == last else part.find_id(place + 1))
+                return FoundCommits(found, None if place == last else part.find_id(place + 1))
         if last is not None and count <= left:
-            return Found(found, None)
+            return FoundCommits(found, None)
         if count >= left:
-            return Found(found, part.find_id(left))
+            return FoundCommits(found, part.find_id(left))
         left -= count
-    return Found(found, None)
+    return FoundCommits(found, None)
 
 
 def _scanned_max(sequence: int, scanned_max: int, run: int) -> int:

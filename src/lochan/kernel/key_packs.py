@@ -4,7 +4,7 @@ A *run* is what one pack contains: the commits from one whose sequence is a mult
 the next such commit, which is left out. If their keys are too many for one row, several packs
 follow each other, each named by its newest commit.
 
-A pack is built from the commits alone, so it is right whoever builds it and however often. Neither
+A pack is built from the commits alone, so every server builds the same one, however often. Neither
 commits nor searches build packs; they only note runs, in memory:
 
 1. A publisher notes a run that it has completed; a search notes one whose pack is missing.
