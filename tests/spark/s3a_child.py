@@ -1,6 +1,8 @@
 """Writes and reads Parquet by Hadoop's S3A, in a session of its own; prints what came of it.
 
-python -m tests.spark.s3a_child COORDINATES ENDPOINT ACCESS_KEY SECRET ROOT
+python -m tests.spark.s3a_child COORDINATES ENDPOINT ACCESS_KEY SECRET ROOT < CASES
+
+CASES is a JSON object: for each case an access key, its secret, an operation, a bucket and a key.
 """
 
 from __future__ import annotations
@@ -9,6 +11,9 @@ import json
 import sys
 from collections.abc import Callable
 from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
 
 from lochan.spark import session
 
@@ -20,6 +25,43 @@ def refusal(work: Callable[[], Any]) -> str:
     except Exception as error:
         return str(error)
     return ""
+
+
+def exceptions_of(spark: SparkSession, cases: dict[str, list[str]]) -> dict[str, str]:
+    """Returns the Java exception of each case: its class and its message."""
+    return {case: _exception(spark, *words) for case, words in cases.items()}
+
+
+def _exception(
+    spark: SparkSession, access_key: str, secret: str, operation: str, bucket: str, key: str
+) -> str:
+    jvm: Any = spark._jvm
+    settings = jvm.org.apache.hadoop.conf.Configuration(
+        spark.sparkContext._jsc.hadoopConfiguration()
+    )
+    settings.set("fs.s3a.access.key", access_key)
+    settings.set("fs.s3a.secret.key", secret)
+    path = jvm.org.apache.hadoop.fs.Path(f"s3a://{bucket}/{key}")
+    try:
+        files = jvm.org.apache.hadoop.fs.FileSystem.newInstance(path.toUri(), settings)
+        try:
+            _ask(files, operation, path)
+        finally:
+            files.close()
+    except Py4JJavaError as error:
+        return str(error.java_exception.toString())
+    return ""
+
+
+def _ask(files: Any, operation: str, path: Any) -> None:
+    if operation == "read":
+        files.open(path).read()
+    elif operation == "write":
+        files.create(path, True).close()
+    elif operation == "remove":
+        files.delete(path, False)
+    else:
+        files.listStatus(path)
 
 
 def main() -> None:
@@ -52,6 +94,7 @@ def main() -> None:
     found["absent"] = refusal(lambda: spark.read.parquet(f"{root}/none"))
     nowhere = root.replace("/main/", "/nowhere/")
     found["branch"] = refusal(lambda: frame.write.parquet(f"{nowhere}/x"))
+    found["exceptions"] = exceptions_of(spark, json.load(sys.stdin))
     sys.stdout.write(json.dumps(found) + "\n")
     spark.stop()
 
