@@ -6,6 +6,7 @@ from itertools import count
 
 import pytest
 
+from lochan.kernel.history import iterate_ancestors
 from lochan.kernel.publish import Published
 from lochan.testing.faults import FaultKind, FaultyStore, PlannedCall
 from tests.kernel.workbench import Bench, OnCalls, Wants, counted, element, plan, put, table
@@ -63,3 +64,17 @@ def test_a_chain_whose_reply_was_lost_is_remembered_like_any_other():
     assert counts.calls["apply"] == 2 * 10
     # The head that the walk begins at; everything else is at hand.
     assert counts.calls["get_many"] == 10
+
+
+def test_a_log_of_all_parents_is_fetched_in_batches():
+    bench = Bench()
+    for number in range(100):
+        bench.commit(Wants(plan([put(table(number), element(number))], f"put {number}")))
+    store, counts = counted(bench.store)
+    rival = bench.again(store)
+    head = rival.head()
+    counts.reset()
+    found = list(iterate_ancestors(rival.context.views, head.obj_id))
+    assert [view.sequence for view in found] == list(range(100, 0, -1))
+    assert head.body is not None
+    assert counts.calls["get_many"] <= 100 // len(head.body.tail) + 1

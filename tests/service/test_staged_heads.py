@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from typing import Any
 
 import pytest
 
 from lochan.access.policy import Call
+from lochan.base.errors import ReferenceNotFound
 from lochan.base.limits.files import (
     STAGED_NOTES_ELSEWHERE_US,
     STAGED_NOTES_MAX,
@@ -24,11 +26,18 @@ class World:
 
     def __init__(self) -> None:
         self.clock = ManualClock()
-        self.heads = StagedHeads(self.clock, nullcontext())  # type: ignore[arg-type]
+        self.head = ""
+        lock: Any = nullcontext()
+        self.heads = StagedHeads(self.read_head, self.clock, lock)
+
+    def read_head(self, branch: str) -> str:
+        if branch == "absent":
+            raise ReferenceNotFound("absent")
+        return self.head
 
     def stage(self, connection: str, head: str, call: Call = ADA, branch: str = "main") -> None:
-        if self.heads.wants(call, branch, connection):
-            self.heads.note(call, branch, connection, head)
+        self.head = head
+        self.heads.note(call, branch, connection)
 
     def commit(self, connection: str, call: Call = ADA, branch: str = "main") -> str:
         return self.heads.take(call, branch, connection)
@@ -90,6 +99,11 @@ def test_notes_count_for_some_time(world, connection, limit_us):
     world.stage("c1", "h2")
     world.clock.advance_us(limit_us)
     assert world.commit(connection) == ""
+
+
+def test_a_branch_that_cannot_be_read_leaves_no_note(world):
+    world.stage("c1", "h1", branch="absent")
+    assert world.commit("c1", branch="absent") == ""
 
 
 def test_what_is_dropped_is_forgotten(world):

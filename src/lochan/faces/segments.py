@@ -82,18 +82,24 @@ def build_routes(
     return routes
 
 
+_Shape = tuple[list[bytes], list[str], Methods]
+"""The fixed parts of a path, the names of its values, and its operations."""
+
+
 class PathTable:
     """Finds the operations at a path: fixed paths first, then those with values in segments."""
 
     def __init__(self, routes: Mapping[str, Methods]) -> None:
         self._fixed: dict[bytes, Methods] = {}
-        self._shapes: dict[int, list[tuple[list[bytes], list[str], Methods]]] = {}
+        # By their length and their last part, which differs most; empty for a value.
+        self._shapes: dict[tuple[int, bytes], list[_Shape]] = {}
         for path, methods in routes.items():
             if "{" in path:
                 parts = path.split("/")
                 fixed = [b"" if part.startswith("{") else part.encode("ascii") for part in parts]
                 names = [part[1:-1] if part.startswith("{") else "" for part in parts]
-                self._shapes.setdefault(len(parts), []).append((fixed, names, methods))
+                shape = (fixed, names, methods)
+                self._shapes.setdefault((len(parts), fixed[-1]), []).append(shape)
             else:
                 self._fixed[path.encode("ascii")] = methods
 
@@ -103,18 +109,19 @@ class PathTable:
         if found is not None:
             return found, {}
         segments = rest.split(b"/")
-        for fixed, names, methods in self._shapes.get(len(segments), ()):
-            if _fits(fixed, names, segments):
-                values = zip(names, segments, strict=True)
-                return methods, {name: decode_percent(given) for name, given in values if name}
+        count = len(segments)
+        for last in (segments[-1], b""):
+            for fixed, names, methods in self._shapes.get((count, last), ()):
+                if _fits(fixed, names, segments):
+                    values = zip(names, segments, strict=True)
+                    return methods, {name: decode_percent(given) for name, given in values if name}
         return None
 
 
 def _fits(fixed: list[bytes], names: list[str], segments: list[bytes]) -> bool:
     """Returns whether a path has a shape; an empty segment is no value."""
-    # The last parts differ most.
-    for at in range(len(segments) - 1, -1, -1):
-        if not segments[at] if names[at] else segments[at] != fixed[at]:
+    for given, part, name in zip(segments, fixed, names, strict=True):
+        if not given if name else given != part:
             return False
     return True
 

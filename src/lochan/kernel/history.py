@@ -94,24 +94,32 @@ def iterate_ancestors(commits: CommitSource, start: ObjId) -> Iterator[CommitVie
 
     They come by falling generation, those of one generation by falling time of creation.
     """
-    seen = {start}
-    queue: list[tuple[int, int, ObjId]] = []
-
-    def add(ids: list[ObjId]) -> None:
-        for view in commits.load_many(ids):
-            created_us = 0 if view.body is None else view.body.created_us
-            heappush(queue, (-view.generation, -created_us, view.obj_id))
-
-    add([start])
-    while queue:
-        view = commits.load(heappop(queue)[2])
-        if view.body is None:
-            return
+    seen, ahead = {start}, dict[ObjId, CommitView]()
+    # No id is in it twice, so views are never compared.
+    queue: list[tuple[int, int, ObjId, CommitView]] = []
+    view = commits.load(start)
+    while view.body is not None:
         yield view
-        parents = [ObjId(raw) for raw in view.body.parents]
-        fresh = [parent for parent in dict.fromkeys(parents) if parent not in seen]
-        seen.update(fresh)
-        add(fresh)
+        for one in _load_parents(commits, view.body, seen, ahead):
+            created_us = 0 if one.body is None else one.body.created_us
+            heappush(queue, (-one.generation, -created_us, one.obj_id, one))
+        if not queue:
+            return
+        view = heappop(queue)[3]
+
+
+def _load_parents(
+    commits: CommitSource, body: CommitObject, seen: set[ObjId], ahead: dict[ObjId, CommitView]
+) -> list[CommitView]:
+    """Returns the parents that were not seen yet; a fetch loads the ancestors behind them too."""
+    parents = [ObjId(raw) for raw in body.parents]
+    fresh = [parent for parent in dict.fromkeys(parents) if parent not in seen]
+    if any(parent not in ahead for parent in fresh):
+        tail = [ObjId(raw) for raw in body.tail]
+        wanted = [each for each in dict.fromkeys(fresh + tail) if each not in seen]
+        ahead.update(zip(wanted, commits.load_many(wanted), strict=True))
+    seen.update(fresh)
+    return [ahead.pop(parent) for parent in fresh]
 
 
 def contains(commits: CommitSource, head: CommitView, wanted: ObjId, generation: int) -> bool:

@@ -120,7 +120,8 @@ class CommitLog(Reads):
     ) -> Iterator[CommitView]:
         """Yields the history behind a commit of it, all of it without one."""
         views, start = self._context.views, resolved.view
-        is_line = first_parent or not self._resolver.reaches(call, _LOG)
+        # Without a merge on it, the line of first parents is all there is.
+        is_line = first_parent or not start.merges or not self._resolver.reaches(call, _LOG)
         if after == EMPTY_ID.hex():
             return
         wanted = None

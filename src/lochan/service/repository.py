@@ -89,7 +89,7 @@ class Repository:
         parts = FileContext(
             context, types, resolver, claims, access, self._names, staging, places, protection
         )
-        self.staged_heads = StagedHeads(context.clock, files.new_lock())
+        self.staged_heads = StagedHeads(staging.read_head, context.clock, files.new_lock())
         self.commits = Commits(writes, StagedCommits(parts, writes))
         self.files = Files(parts)
         self.uploads = Uploads(parts)

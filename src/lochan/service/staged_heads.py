@@ -24,10 +24,12 @@ forgotten costs an overtaken client the answer "no changes", and never an object
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 import msgspec
 
 from lochan.access.policy import Call
+from lochan.base.errors import LochanError
 from lochan.base.limits.files import (
     STAGED_NOTES_ELSEWHERE_US,
     STAGED_NOTES_MAX,
@@ -65,10 +67,11 @@ class _Notes:
 
     def has_others(self, connection: object, now_us: int) -> bool:
         """Returns whether another connection was used lately."""
-        return any(
-            other is not connection and _is_within(STAGED_NOTES_ELSEWHERE_US, used_us, now_us)
-            for other, used_us in self.used_us.items()
-        )
+        for other, used_us in reversed(self.used_us.items()):
+            if other is not connection:
+                # No other one was used later.
+                return _is_within(STAGED_NOTES_ELSEWHERE_US, used_us, now_us)
+        return False
 
     def add(self, connection: object, note: _Note) -> None:
         """Adds a note; the first one of a connection is its own."""
@@ -98,13 +101,26 @@ class _Notes:
 class StagedHeads:
     """The notes of one repository on one server; for any number of threads."""
 
-    def __init__(self, clock: Clock, lock: Lock) -> None:
+    def __init__(self, read_head: Callable[[str], str], clock: Clock, lock: Lock) -> None:
+        self._read_head = read_head
         self._clock = clock
         self._lock = lock
         self._notes: dict[_Key, _Notes] = {}
 
-    def wants(self, call: Call, branch: str, connection: object) -> bool:
-        """Returns whether a client that stages a file shall leave a note."""
+    def note(self, call: Call, branch: str, connection: object) -> None:
+        """Notes the head of a branch, before a client stages something on it."""
+        if not self._is_wanted(call, branch, connection):
+            return
+        try:
+            head = self._read_head(branch)
+        except LochanError:
+            # What the client is about to do fails too, with the error that it may see.
+            return
+        with self._lock:
+            now_us, notes = self._clock.now_us(), self._of(call, branch)
+            notes.add(connection, _Note(head, now_us))
+
+    def _is_wanted(self, call: Call, branch: str, connection: object) -> bool:
         with self._lock:
             now_us, notes = self._clock.now_us(), self._of(call, branch)
             notes.use(connection, now_us)
@@ -112,12 +128,6 @@ class StagedHeads:
             if note is None or not _is_within(STAGED_NOTES_US, note.noted_us, now_us):
                 return True
             return notes.has_others(connection, now_us)
-
-    def note(self, call: Call, branch: str, connection: object, head: str) -> None:
-        """Notes the head of a branch, which was read before anything is staged."""
-        with self._lock:
-            now_us, notes = self._clock.now_us(), self._of(call, branch)
-            notes.add(connection, _Note(head, now_us))
 
     def take(self, call: Call, branch: str, connection: object) -> str:
         """Returns a head that a client of this caller has noted, and forgets it; empty if none."""

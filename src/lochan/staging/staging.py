@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lochan.base.limits.staging import SEALED_FOLD_MIN
+from lochan.base.names import RefName
 from lochan.base.ports import NewLock
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.references import ReferenceIndex
@@ -46,3 +47,7 @@ class Staging:
             self.writer,
             self.uncommitted,
         )
+
+    def read_head(self, branch: str) -> str:
+        """Returns the hash of a branch as it is now."""
+        return self.rows.fetch(RefName(branch)).pointer.hex()

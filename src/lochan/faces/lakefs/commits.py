@@ -35,6 +35,7 @@ from lochan.service.pending_writes import PendingWrite
 from lochan.transport.exchange import Exchange, Response
 from lochan.wire.codec import Reader
 from lochan.wire.lakefs import (
+    AMOUNT_DEFAULT,
     CherryPickIn,
     CommitIn,
     CommitJson,
@@ -336,8 +337,19 @@ def unsupported(exchange: Exchange) -> Response:  # noqa: ARG001 - every handler
     return refusal(501, "feature not implemented")
 
 
+_SEARCHES: Final = ("objects", "prefixes", "after", "since", "stop_at")
+
+
+def _is_short_log(exchange: Exchange) -> bool:
+    """Returns whether a log is brief: the first commits, no more than a usual page."""
+    query = exchange.request.query
+    if any(query.all(name) for name in _SEARCHES):
+        return False
+    return amount_of(exchange) <= AMOUNT_DEFAULT
+
+
 HANDLERS: Final[Handlers] = {
-    "lakefs.logCommits": (log, False),
+    "lakefs.logCommits": (log, _is_short_log),
     "lakefs.getCommit": (get_commit, True),
     "lakefs.commit": (commit, False),
     "lakefs.revertBranch": (revert, False),

@@ -18,10 +18,7 @@ _CONNECTION: Final = "staged_branches"
 
 def note_staged(exchange: Exchange, branch: str) -> None:
     """Notes where a branch is, before a client stages something on it."""
-    call, notes, connection = read_call(exchange), _notes(exchange), _connection(exchange)
-    if notes.wants(call, branch, connection):
-        head = exchange.repository.references.get(call, branch).hash
-        notes.note(call, branch, connection, head)
+    _notes(exchange).note(read_call(exchange), branch, _connection(exchange))
 
 
 def take_staged_at(exchange: Exchange, branch: str) -> str:

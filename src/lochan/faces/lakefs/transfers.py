@@ -91,19 +91,20 @@ async def upload_object(exchange: Exchange) -> Response:
 
 def _begin(exchange: Exchange, size: int | None, kind: str) -> StagedUpload:
     branch = branch_of(exchange)
+    metadata = exchange.request.headers.derive(_metadata)
     note_staged(exchange, branch)
     return exchange.repository.uploads.begin(
         upload_call(exchange),
         branch,
         path_of(exchange),
-        FileProperties(content_type=kind, metadata=_metadata(exchange), size=size),
+        FileProperties(content_type=kind, metadata=metadata, size=size),
         write_condition(exchange),
     )
 
 
-def _metadata(exchange: Exchange) -> FileMetadata:
+def _metadata(headers: RequestHeaders) -> FileMetadata:
     found: dict[str, str] = {}
-    for name, value in exchange.request.headers.items():
+    for name, value in headers.items():
         for prefix in _METADATA:
             if name.startswith(prefix) and len(name) > len(prefix):
                 found[name.removeprefix(prefix)] = value
