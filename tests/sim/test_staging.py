@@ -15,6 +15,7 @@ SCHEDULES = counted(110, 2_200)
 # Interleavings that differ in the order of conflicting calls; together at least 20,000 in `deep`.
 DISTINCT_MIN = {
     "conditional writes": counted(80, 800),
+    "a branch that is moved forward": counted(90, 1_700),
     "deletions and overwrites": counted(90, 1_700),
     "writers without faults": counted(60, 600),
     "reads that actors of one server share": counted(50, 250),

@@ -12,17 +12,19 @@ from lochan.base.errors import (
     Unavailable,
     Unknown,
 )
+from lochan.base.ids import INSTANCE_ID_BYTES
 from lochan.base.keys import file_key
 from lochan.base.limits.commits import COMMIT_OWN_KEYS_MAX
 from lochan.kernel.provenance import Initiator
+from lochan.kv.store import Kind
 from lochan.staging.committer import CommitTexts
 from lochan.staging.conditions import IfAbsent, IfMatches
 from lochan.staging.sweeper import sweep_tokens
-from lochan.testing.faults import FaultKind, FaultyStore
+from lochan.testing.faults import Fault, FaultKind, FaultyStore
 from tests.kernel.workbench import OnCalls
 from tests.staging.test_listing import listed
 from tests.staging.test_merges import merge
-from tests.staging.workbench import HOUR_US, MAIN, SIDE, StagingBench, entry_of
+from tests.staging.workbench import HOUR_US, MAIN, SIDE, FilePut, StagingBench, entry_of
 
 WHO = Initiator("test")
 
@@ -236,3 +238,44 @@ def test_a_reset_that_gives_up_after_its_first_put_is_unknown(bench):
     with pytest.raises(Unavailable):
         server.staging.resets.reset_key(MAIN, file_key("a/1"))
     assert bench.read("a/1") == "new"
+
+
+def test_a_write_whose_outcome_is_unknown_loses_to_a_reset_of_its_path(bench):
+    """The reset finds nothing staged; the write is still under way, and takes effect later."""
+
+    def choose(call):
+        if call.operation == "set_if" and call.key == file_key("late"):
+            return Fault(FaultKind.LATE, 1_000)
+        return FaultKind.NOT_APPLIED if call.operation == "get" and late.late_writes else None
+
+    late = FaultyStore(bench.store, OnCalls(choose))
+    with pytest.raises(Unknown):
+        bench.other(late).put("late", "late")
+    assert late.late_writes
+    assert not bench.staging.resets.reset_key(MAIN, file_key("late"))
+    late.settle()
+    assert bench.read("late") is None
+    assert listed(bench) == [("a/1", "new"), ("a/2", "new")]
+
+
+@pytest.mark.parametrize(
+    "look",
+    [lambda server: server.read("a/1"), lambda server: dict(listed(server)).get("a/1")],
+    ids=["a reader", "a listing"],
+)
+def test_a_file_that_was_reset_is_not_shown_as_an_older_head_has_it(bench, look):
+    """Between the reads of the row and of its records the head moves, and then the file is reset.
+
+    So the branch shows first the staged file, then that of the new head, and never the old one.
+    """
+    begun = []
+
+    def choose(call):
+        if not begun and call.partition and call.partition[INSTANCE_ID_BYTES] == Kind.STAGING:
+            begun.append(call)
+            bench.publisher.publish([FilePut("a/1", "merged")])
+            assert bench.staging.resets.reset_key(MAIN, file_key("a/1"))
+
+    server = bench.other(FaultyStore(bench.store, OnCalls(choose)))
+    assert look(server) == "merged"
+    assert begun

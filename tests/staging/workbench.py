@@ -10,7 +10,7 @@ from typing import Any
 from lochan.base.ids import ObjId, StagingToken
 from lochan.base.keys import Key, file_key, table_key
 from lochan.base.names import RefName
-from lochan.codec.elements import pack_table
+from lochan.codec.elements import encode_file, pack_table
 from lochan.kernel.build import Head
 from lochan.kernel.plan import CommitPlan, Operation
 from lochan.kernel.provenance import Initiator
@@ -88,6 +88,18 @@ class TablePut:
 
     def plan(self, head: Head) -> Sequence[CommitPlan]:
         return [CommitPlan([self.operation], "table")]
+
+
+class FilePut:
+    """A proposal that puts a file, as a merge does that has already looked at what is staged."""
+
+    incarnation = None
+
+    def __init__(self, path: str, content: str) -> None:
+        self.operation = Operation(file_key(path), encode_file(entry_of(content)))
+
+    def plan(self, head: Head) -> Sequence[CommitPlan]:
+        return [CommitPlan([self.operation], "file")]
 
 
 def entry_of(content: str, **more: Any) -> FileEntry:

@@ -108,6 +108,12 @@ class Shared:
                 self.commits.append(commit)
 
 
+def infos_of(answer: Any) -> list[FileInfo]:
+    """Returns what an answer states about files."""
+    found = answer if isinstance(answer, list) else [answer]
+    return [one for one in found if isinstance(one, FileInfo)]
+
+
 def body_of(value: str) -> bytes:
     """Returns the bytes of a put; some are large."""
     size = LARGE if value.endswith("7") else 20
@@ -164,10 +170,8 @@ class FileClient:
         return 1
 
     def note_etags(self, done: Done) -> None:
-        found = done.answer if isinstance(done.answer, list) else [done.answer]
-        for one in found:
-            if isinstance(one, FileInfo):
-                self.shared.etags[done.branch, one.path] = one.etag
+        for one in infos_of(done.answer):
+            self.shared.etags[done.branch, one.path] = one.etag
 
     def new_value(self) -> str:
         return f"{self.seed}.{self.number}"

@@ -32,7 +32,6 @@ from lochan.base.errors import (
     StagedWork,
     Unknown,
 )
-from lochan.model.files import FileInfo
 from lochan.testing.models import merges
 from lochan.testing.models.merges import Choices, Outcome
 from tests.stateful.file_crowd import (
@@ -41,6 +40,7 @@ from tests.stateful.file_crowd import (
     PATHS,
     Done,
     Shared,
+    infos_of,
     list_of,
     origin_of,
     sha_of,
@@ -89,17 +89,24 @@ class FileCrowdCheck(CrowdHistory):
             self.look(f"the end of {name}", partial(self.check_end, name))
 
     def note_values(self) -> None:
-        """Collects which values have the same bytes, and the same ETag."""
+        """Collects which values have the same bytes, and the same ETag.
+
+        The write of a value that was seen may have ended without an answer. A copy without an
+        answer may have the bytes of any put.
+        """
         by_sha: dict[str, set[Value]] = {}
+        unanswered: set[Value] = set()
         for done in self.done:
-            if done.value and isinstance(done.answer, FileInfo):
-                by_sha.setdefault(done.answer.sha256, set()).add(done.value)
-                self.etags.setdefault(done.answer.etag, set()).add(done.value)
-            elif done.kind in ("put", "put_if"):
+            for info in infos_of(done.answer):
+                by_sha.setdefault(info.sha256, set()).add(value_of(info))
+                self.etags.setdefault(info.etag, set()).add(value_of(info))
+            if done.kind in ("put", "put_if"):
                 by_sha.setdefault(sha_of(done.value), set()).add(done.value)
+            elif done.kind in ("copy", "update") and isinstance(done.answer, Unknown):
+                unanswered.add(done.value)
         for done in self.done:
             if done.kind in ("put", "put_if"):
-                self.origins[done.value] = by_sha[sha_of(done.value)]
+                self.origins[done.value] = by_sha[sha_of(done.value)] | unanswered
 
     # Effects.
 

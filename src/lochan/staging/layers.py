@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from lochan.base.ids import StagingToken
 from lochan.codec.elements import FILE_REMOVE
-from lochan.index.layers import Index, find_many, read_page
+from lochan.index.layers import Index, read_page
 from lochan.index.source import NodeSource
 from lochan.persist.staged import StagedRecords, is_cleared
 
@@ -168,8 +168,7 @@ def token_source(
 def shown_source(
     records: StagedRecords,
     token: StagingToken,
-    nodes: NodeSource,
-    index: Index,
+    find_below: Callable[[Sequence[bytes]], Sequence[bytes | None]],
     start: bytes,
     end: bytes | None,
 ) -> RecordSource:
@@ -178,7 +177,7 @@ def shown_source(
     def read(first: bytes, limit: int) -> tuple[Items, bytes | None]:
         page = records.scan(token, first, end, limit)
         keys = [entry.key for entry in page.entries if is_cleared(entry.value)]
-        found = dict(zip(keys, find_many(nodes, index, keys), strict=True)) if keys else {}
+        found = dict(zip(keys, find_below(keys), strict=True)) if keys else {}
         items = [
             (entry.key, found[entry.key] or FILE_REMOVE if entry.key in found else entry.value)
             for entry in page.entries

@@ -19,6 +19,7 @@ commit takes it. The steps for a page that passes many deleted files:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -37,6 +38,7 @@ from lochan.base.names import RefName
 from lochan.base.ports import NewLock
 from lochan.codec.elements import FLAG_REMOVE, encode_text, is_remove
 from lochan.codec.rows import ReferenceRow
+from lochan.index.layers import find_many
 from lochan.kernel.context import RepositoryContext
 from lochan.persist.staged import tokens_of
 from lochan.staging.branch_rows import BranchRows
@@ -171,7 +173,12 @@ class BranchListings:
         index, nodes = head.index(Universe.FILES), self._context.nodes
         records, tokens = self._context.staged, tokens_of(row)
         above = 1 if row.staging_token and not is_sealed else 0
-        sources = [shown_source(records, one, nodes, index, start, end) for one in tokens]
+
+        def find_below(keys: Sequence[bytes]) -> list[bytes | None]:
+            self._reader.check_head(row, keys)
+            return find_many(nodes, index, keys)
+
+        sources = [shown_source(records, one, find_below, start, end) for one in tokens]
         below = [*sources[above:], index_source(nodes, index, start, end)]
         base = base_of(tokens[above:], head)
         sealed = _SealedFiles(Layers(below), self._runs, base, start, end, effort)

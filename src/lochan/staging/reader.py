@@ -7,6 +7,10 @@
    dropped meanwhile. If it came from memory, the answer counts if tokens and head are the same.
    Otherwise start over with the row that was just read.
 
+A cleared record shows the head below it: that of its reset or a later one. The row of step 1 may be
+older. So where one is met, the row is read once more before the head is looked up, and the reading
+starts over with that row if the files under cleared records are other ones in its head.
+
 So a table commit beside a read never makes it start over twice, and a commit of files does so once
 or twice. A reader changes nothing.
 """
@@ -72,23 +76,48 @@ class BranchReader:
         seen = self._rows.load(branch)
         retry = self._context.retry()
         while True:
-            answer = look(seen.row)
-            again = self._rows.fetch(branch)
-            if is_true(seen, again):
-                return answer
+            try:
+                answer = look(seen.row)
+                again = self._rows.fetch(branch)
+                if is_true(seen, again):
+                    return answer
+            except HeadIsOlder as moved:
+                again = moved.row
             seen = SeenRow(again, True)
             retry.again(at_once=retry.attempts <= _AT_ONCE_MAX)
 
     def elements(self, row: ReferenceRow, keys: Sequence[bytes]) -> list[bytes | None]:
         """Step 2: the elements that keys have under this row, None where there is no file."""
         layers = self._records.fetch(tokens_of(row), keys)
-        found = [_newest(layers, at) for at in range(len(keys))]
+        found: list[bytes | None] = []
+        were_reset: list[bytes] = []
+        for at, key in enumerate(keys):
+            record = _newest(layers, at)
+            if record is not None and is_cleared(record):
+                were_reset.append(key)
+                record = None
+            found.append(record)
+        self.check_head(row, were_reset)
         missing = [key for key, record in zip(keys, found, strict=True) if record is None]
         below = self.committed(self.head(row), missing) if missing else {}
         return [
             below[key] if record is None else (None if is_remove(record) else record)
             for key, record in zip(keys, found, strict=True)
         ]
+
+    def check_head(self, row: ReferenceRow, keys: Sequence[bytes]) -> None:
+        """Raises HeadIsOlder if keys with cleared records have other files in a newer head."""
+        if not keys:
+            return
+        again = self._rows.fetch(RefName(row.name))
+        if not self.has_same_files(row, again, keys):
+            raise HeadIsOlder(again)
+
+    def has_same_files(self, row: ReferenceRow, other: ReferenceRow, keys: Sequence[bytes]) -> bool:
+        """Returns whether keys have the same files in the heads of two rows of a branch."""
+        if row.pointer == other.pointer:
+            return True
+        return self.committed(self.head(row), keys) == self.committed(self.head(other), keys)
 
     def head(self, row: ReferenceRow) -> CommitView:
         """Returns the head of a branch."""
@@ -99,6 +128,14 @@ class BranchReader:
         wanted = ordered(keys)
         found = find_many(self._context.nodes, view.index(Universe.FILES), wanted)
         return dict(zip(wanted, found, strict=True))
+
+
+class HeadIsOlder(Exception):
+    """What is read under a row shows too old a head; it is read again under this row."""
+
+    def __init__(self, row: ReferenceRow) -> None:
+        super().__init__("the head has moved")
+        self.row = row
 
 
 # After so many rounds there is more to wait for than one commit of files.
@@ -117,9 +154,9 @@ def is_true(seen: SeenRow, again: ReferenceRow) -> bool:
 
 
 def _newest(layers: Sequence[Sequence[Entry | None]], at: int) -> bytes | None:
-    """Returns the record that counts, None where the head does."""
+    """Returns the record that counts, None if there is none."""
     for layer in layers:
         entry = layer[at]
         if entry is not None:
-            return None if is_cleared(entry.value) else entry.value
+            return entry.value
     return None

@@ -6,7 +6,9 @@ is under way notices that its token has left the row and writes again: it comes 
 *Prefix and file*: cleared records (`persist/staged.py`) are put over the staged ones. They hide
 what older tokens have, and the head shows through them, also one that a merge brings later; a
 commit leaves them out. Records are never removed one by one: a copy of a put whose reply was lost
-could take effect after the removal, where nothing would be there to make it lose. A commit that
+could take effect after the removal, where nothing would be there to make it lose. For the same
+reason a reset of one file puts its record even if nothing is staged; a reset of a prefix cannot, so
+a write below it whose outcome is unknown may still take effect afterwards. A commit that
 began before the reset has ended may still publish what it has sealed; the branch shows that then.
 
 *Hard reset*: a move of the branch to another commit.
@@ -19,6 +21,7 @@ began before the reset has ended may still publish what it has sealed; the branc
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -80,8 +83,15 @@ class Resets:
         return self._clear(branch, start, end)
 
     def reset_key(self, branch: RefName, key: Key) -> bool:
-        """Gives up what is staged for one file; returns False if that was nothing."""
-        return self._clear(branch, key, key + b"\0") > 0
+        """Gives up what is staged for one file; returns False if that was nothing.
+
+        The cleared record is put in any case: a write whose outcome is unknown may be under way,
+        and loses to it.
+        """
+        staged = self._reader.read(branch, lambda row: self._staged(row, key, key + b"\0"))
+        if staged or self._rows.fetch(branch).staging_token:
+            self._put_cleared(branch, [key])
+        return bool(staged)
 
     def hard_reset(
         self,
@@ -118,9 +128,12 @@ class Resets:
     def _clear(self, branch: RefName, start: bytes, end: bytes | None) -> int:
         """Puts cleared records over the staged records of a range; returns their number."""
         staged = self._reader.read(branch, lambda row: self._staged(row, start, end))
-        record = cleared(self._context.random.random_bytes(_OPERATION_BYTES))
-        self._writer.put_records(branch, [(key, record) for key in staged])
+        self._put_cleared(branch, staged)
         return len(staged)
+
+    def _put_cleared(self, branch: RefName, keys: Sequence[bytes]) -> None:
+        record = cleared(self._context.random.random_bytes(_OPERATION_BYTES))
+        self._writer.put_records(branch, [(key, record) for key in keys])
 
     def _staged(self, row: ReferenceRow, start: bytes, end: bytes | None) -> list[bytes]:
         """Returns the keys of a range under which something is staged."""

@@ -243,7 +243,9 @@ class StagedWriter:
                 shown = self._look(row, key, operation)
                 if not shown.is_own and not condition.holds(shown.element):
                     again = self._rows.fetch(branch)
-                    if is_true(SeenRow(row, True), again):
+                    if is_true(SeenRow(row, True), again) and (
+                        not shown.shows_head or self._reader.has_same_files(row, again, [key])
+                    ):
                         raise _refusal(branch, key, condition)
                     row = again
                 elif self._put_over(row, write, shown.expected, attempt):
@@ -261,6 +263,7 @@ class StagedWriter:
         (top,), *lower = self._records.fetch(tokens_of(row), [key])
         was_reset = top is not None and is_cleared(top.value)
         below = next((layer[0].value for layer in lower if layer[0] is not None), None)
+        shows_head = was_reset or (top is None and below is not None and is_cleared(below))
         if was_reset or below is None or is_cleared(below):
             below = self._committed(row, key)
         record = below if top is None or was_reset else top.value
@@ -270,6 +273,7 @@ class StagedWriter:
             ABSENT if top is None else top.stamp,
             top is not None and not was_reset,
             was_reset,
+            shows_head,
             below,
         )
 
@@ -328,8 +332,9 @@ class _Shown(msgspec.Struct, frozen=True, gc=False):
     """What a branch shows at a key: the element, whether it is that of the caller's own write.
 
     `expected` is the record of the staging token, for the write that replaces it; `is_staged`
-    states that it decides what is shown, `was_reset` that it is a cleared one. `below` is what is
-    under it: the record of a sealed token, or the element of the head.
+    states that it decides what is shown, `was_reset` that it is a cleared one, `shows_head` that a
+    cleared record lets the head be shown. `below` is what is under it: the record of a sealed
+    token, or the element of the head.
     """
 
     element: bytes | None
@@ -337,6 +342,7 @@ class _Shown(msgspec.Struct, frozen=True, gc=False):
     expected: Expected
     is_staged: bool
     was_reset: bool
+    shows_head: bool
     below: bytes | None
 
 
