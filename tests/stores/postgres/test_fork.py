@@ -8,11 +8,14 @@ from functools import partial
 from threading import Event, Thread
 
 import psycopg
+import pytest
 
 from lochan import open_repository
 from lochan.embedded import Embedded
 from lochan.model.commits import Put
 from lochan.model.contents import Namespace
+from lochan.stores.postgres import session
+from lochan.stores.postgres import store as postgres_store
 from lochan.testing.contracts.sample_rows import REFERENCES, create
 from lochan.testing.forks import ForkedChild
 from lochan.testing.postgres import PostgresServer
@@ -42,8 +45,11 @@ def test_what_a_forking_program_and_its_children_acknowledged_survives_their_kil
 
 
 def test_a_child_leaves_the_sessions_of_its_parent_alone(
-    opened: Open, database: psycopg.Connection
+    opened: Open, database: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # On a busy machine three children need longer than a row may be held.
+    monkeypatch.setitem(session._SETTINGS, "idle_in_transaction_session_timeout", "600000")
+    monkeypatch.setattr(postgres_store, "HOLD_TIMEOUT_S", 600)
     store = opened(pool=3, application_name="leaves")
     create(store, b"key")
     holds = [store.hold(REFERENCES, b"key")]
