@@ -6,7 +6,7 @@ leave aside what it does not know.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -165,3 +165,27 @@ class FileRemoved(Event, frozen=True, kw_only=True):
     hash: str
     commit_time_us: int
     path: str
+
+
+class OtherEvent(Event, frozen=True, kw_only=True):
+    """An event as a client reads it: of a type that it does not know, or with fields left out.
+
+    `fields` is what it has besides the common fields, as it was sent.
+    """
+
+    fields: dict[str, Any]
+
+
+EVENT_CLASSES: Final[dict[str, type[Event]]] = {
+    COMMIT: CommitMade,
+    MERGE: MergeMade,
+    TRANSPLANT: TransplantMade,
+    REFERENCE_CREATED: ReferenceCreated,
+    REFERENCE_UPDATED: ReferenceUpdated,
+    REFERENCE_DELETED: ReferenceDeleted,
+    CONTENT_STORED: ContentStored,
+    CONTENT_REMOVED: ContentRemoved,
+    FILE_STORED: FileStored,
+    FILE_REMOVED: FileRemoved,
+}
+"""The class of each type."""

@@ -6,11 +6,10 @@ import logging
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from lochan.base.errors import Invalid
 from lochan.events.subscribers import EventListener, Registrar
 from lochan.model.events import Event
+from lochan.wire.events import encode_event
 
 _LOG: Final = logging.getLogger("lochan.events")
 
@@ -46,7 +45,7 @@ class JsonLinesSubscriber(EventListener):
 
     def on_event(self, event: Event) -> None:
         """Writes one line; it is in the file when the call returns."""
-        self._file.write(msgspec.json.encode(event) + b"\n")
+        self._file.write(encode_event(event) + b"\n")
         self._file.flush()
 
     def close(self) -> None:
