@@ -132,9 +132,8 @@ def _fields_of(kind: type[Event]) -> dict[str, _Field]:
     }
 
 
-_FIELDS: Final[Mapping[type[Event], dict[str, _Field]]] = {
-    kind: _fields_of(kind) for kind in [Event, *EVENT_CLASSES.values()]
-}
+_EVERY_CLASS: Final[tuple[type[Event], ...]] = (Event, *EVENT_CLASSES.values())
+_FIELDS: Final = {kind: _fields_of(kind) for kind in _EVERY_CLASS}
 _COMMON: Final = frozenset(field.name for field in _FIELDS[Event].values())
 
 
