@@ -141,21 +141,19 @@ class _Replay:
     def _moves(self, after: Position) -> Iterator[tuple[int, Move]]:
         """Yields the moves after a position: those that have left the row come from the log."""
         row = self._row
-        in_row = () if row is None else row.moves
-        first = (row.incarnation, in_row[0].version) if row is not None and in_row else None
-        kept = [
-            (row.incarnation, move)
-            for move in in_row
-            if row is not None
-            and (row.incarnation, move.version) > (after.incarnation, after.version)
-        ]
-        whole = row is not None and row.incarnation == after.incarnation
-        if whole and in_row and in_row[0].before <= after.version:
-            return iter(kept)
-        logged = self._context.moves.iterate(
-            self._name, (after.incarnation, after.version + 1), first
-        )
-        return chain(logged, kept)
+        if row is None:
+            return self._logged(after, None)
+        start = (after.incarnation, after.version)
+        kept = [(row.incarnation, one) for one in row.moves]
+        missing = [one for one in kept if (one[0], one[1].version) > start]
+        if row.incarnation == after.incarnation and kept and kept[0][1].before <= after.version:
+            return iter(missing)
+        end = (row.incarnation, kept[0][1].version if kept else row.version + 1)
+        return chain(self._logged(after, end), missing)
+
+    def _logged(self, after: Position, end: tuple[int, int] | None) -> Iterator[tuple[int, Move]]:
+        start = (after.incarnation, after.version + 1)
+        return self._context.moves.iterate(self._name, start, end)
 
     def _commits(self, at: Position, top: ObjId) -> Iterator[Replayed]:
         """Yields the commits of a branch above a position, up to a head."""
