@@ -8,56 +8,29 @@ import pytest
 
 from lochan.base.errors import Corrupt
 from lochan.base.ids import ObjId
-from lochan.base.names import REFS_NAME, RefName
-from lochan.catalog.types import ContentTypes
+from lochan.codec.cursors import ReplayPosition
 from lochan.embedded import Embedded
-from lochan.events.builder import EventBuilder
 from lochan.events.replay import (
-    Position,
-    Replayed,
     after_incarnation,
     before_all,
     is_behind,
     position_of,
-    replay,
 )
 from lochan.kernel.context import RepositoryContext
 from lochan.model.commits import Delete, Put
-from lochan.model.events import EVENT_TYPES, Event
+from lochan.model.events import Event
 from lochan.model.references import Annotation
 from tests.events.collector import Collector, collected
+from tests.events.replayed import (
+    all_names,
+    changes,
+    context_of,
+    delivered,
+    events_of,
+    ids_by_name,
+    row_of,
+)
 from tests.service.bench import table
-
-
-def context_of(repository: Embedded) -> RepositoryContext:
-    return repository._repository.context
-
-
-def changes(context: RepositoryContext, name: str, after: Position | None = None) -> list[Replayed]:
-    found = context.references.fetch(name)
-    row = None if found is None else found.row
-    return list(replay(context, RefName(name), after or before_all(), row))
-
-
-def events_of(replayed: Sequence[Replayed]) -> list[Event]:
-    builder = EventBuilder(ContentTypes(), "again")
-    return [
-        event
-        for one in replayed
-        for event in builder.build(one.change, EVENT_TYPES, lambda _: True)
-    ]
-
-
-def all_names(context: RepositoryContext, also: Sequence[str] = ()) -> list[str]:
-    rows = context.references.scan(b"", 1_000).rows
-    return sorted({one.row.name for one in rows if one.row.name != REFS_NAME} | set(also))
-
-
-def ids_by_name(found: Sequence[Event]) -> dict[str, list[str]]:
-    ids: dict[str, list[str]] = {}
-    for event in found:
-        ids.setdefault(event.reference.name, []).append(event.id)
-    return ids
 
 
 def check_replay(context: RepositoryContext, live: Sequence[Event], also: Sequence[str]) -> None:
@@ -150,7 +123,7 @@ def test_a_position_that_history_does_not_have_is_corrupt():
         right = position_of(row_of(context, "main"))
         side = ObjId(row_of(context, "side").pointer)
         with pytest.raises(Corrupt):
-            changes(context, "main", Position(right.incarnation, right.version, side))
+            changes(context, "main", ReplayPosition(right.incarnation, right.version, side))
 
 
 def test_a_missing_move_is_corrupt():

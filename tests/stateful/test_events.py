@@ -15,7 +15,7 @@ from lochan.model.commits import Delete, Operation, Put
 from lochan.model.events import Event
 from lochan.model.files import FileInfo
 from tests.events.collector import Collector, collected
-from tests.events.test_replay import (
+from tests.events.replayed import (
     all_names,
     changes,
     context_of,

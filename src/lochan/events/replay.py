@@ -7,12 +7,12 @@
 
 History is the outbox: commits are in the chain of the branch, all other changes are moves, which
 are in the row of the reference or in the log of moves, those of deleted references too. So nothing
-is written for events when a change is made, and the changes after any `Position` can be made again.
+is written for events when a change is made, and those after any `ReplayPosition` can be made again.
 They come in the order of the reference, oldest first, one incarnation after the other. Their events
 have the same ids as when they were reported live, because ids are made of the same facts.
 
-A `Position` is the place behind one change: the incarnation, the version of the last move up to it,
-and where the reference pointed then. These need no reading:
+A `ReplayPosition` is the place behind one change: the incarnation, the version of the last move up
+to it, and where the reference pointed then. These need no reading:
 
 * `position_of(row)` is behind everything that a row shows;
 * `before_all()` is before everything that ever happened to a name;
@@ -44,6 +44,7 @@ from lochan.base.checks import check_stored
 from lochan.base.ids import ObjId
 from lochan.base.limits.events import REPLAY_COMMITS_READ
 from lochan.base.names import RefName
+from lochan.codec.cursors import ReplayPosition
 from lochan.codec.rows import Move, ReferenceRow
 from lochan.events.changes import MERGE_KINDS, TRANSPLANT_KINDS, Change, provenance_of
 from lochan.kernel.context import RepositoryContext
@@ -56,41 +57,29 @@ from lochan.kernel.views import CommitView
 _OF_SEVERAL_COMMITS: Final = MERGE_KINDS | TRANSPLANT_KINDS
 
 
-class Position(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """How far the history of a name was reported.
-
-    `version` is that of the last move that was, 0 for none of this incarnation; `pointer` is where
-    the reference pointed after the last change, empty before the first.
-    """
-
-    incarnation: int
-    version: int
-    pointer: bytes
-
-
 class Replayed(msgspec.Struct, frozen=True):
     """A change, and the position behind it."""
 
     change: Change
-    after: Position
+    after: ReplayPosition
 
 
-def before_all() -> Position:
+def before_all() -> ReplayPosition:
     """Returns the position before everything that ever happened to a name."""
     return after_incarnation(0)
 
 
-def after_incarnation(incarnation: int) -> Position:
+def after_incarnation(incarnation: int) -> ReplayPosition:
     """Returns the position before the first change of any later incarnation."""
-    return Position(incarnation + 1, 0, b"")
+    return ReplayPosition(incarnation + 1, 0, b"")
 
 
-def position_of(row: ReferenceRow) -> Position:
+def position_of(row: ReferenceRow) -> ReplayPosition:
     """Returns the position behind everything that a row shows."""
-    return Position(row.incarnation, _last_version(row), row.pointer)
+    return ReplayPosition(row.incarnation, _last_version(row), row.pointer)
 
 
-def is_behind(position: Position, row: ReferenceRow) -> bool:
+def is_behind(position: ReplayPosition, row: ReferenceRow) -> bool:
     """Returns whether a row shows changes that are after a position."""
     if row.incarnation != position.incarnation:
         return row.incarnation > position.incarnation
@@ -99,7 +88,7 @@ def is_behind(position: Position, row: ReferenceRow) -> bool:
 
 
 def replay(
-    context: RepositoryContext, name: RefName, after: Position, row: ReferenceRow | None
+    context: RepositoryContext, name: RefName, after: ReplayPosition, row: ReferenceRow | None
 ) -> Iterator[Replayed]:
     """Yields the changes of a name after a position, oldest first, up to what a row shows.
 
@@ -124,7 +113,7 @@ class _Replay:
         self._epoch = epoch
         self._kind = (0, "")
 
-    def run(self, after: Position) -> Iterator[Replayed]:
+    def run(self, after: ReplayPosition) -> Iterator[Replayed]:
         """Yields the moves after a position, and the commits before, between and after them."""
         at = after
         for incarnation, move in self._moves(after):
@@ -133,12 +122,12 @@ class _Replay:
                 yield from self._commits(at, ObjId(move.old))
             else:
                 check_stored(move.before == 0, "the first move of a reference is there")
-            at = Position(incarnation, move.version, move.new)
+            at = ReplayPosition(incarnation, move.version, move.new)
             yield self._replayed(SettledMove(self._state(at), move), at)
         if self._row is not None:
             yield from self._commits(at, ObjId(self._row.pointer))
 
-    def _moves(self, after: Position) -> Iterator[tuple[int, Move]]:
+    def _moves(self, after: ReplayPosition) -> Iterator[tuple[int, Move]]:
         """Yields the moves after a position: those that have left the row come from the log."""
         row = self._row
         if row is None:
@@ -151,11 +140,13 @@ class _Replay:
         end = (row.incarnation, kept[0][1].version if kept else row.version + 1)
         return chain(self._logged(after, end), missing)
 
-    def _logged(self, after: Position, end: tuple[int, int] | None) -> Iterator[tuple[int, Move]]:
+    def _logged(
+        self, after: ReplayPosition, end: tuple[int, int] | None
+    ) -> Iterator[tuple[int, Move]]:
         start = (after.incarnation, after.version + 1)
         return self._context.moves.iterate(self._name, start, end)
 
-    def _commits(self, at: Position, top: ObjId) -> Iterator[Replayed]:
+    def _commits(self, at: ReplayPosition, top: ObjId) -> Iterator[Replayed]:
         """Yields the commits of a branch above a position, up to a head."""
         if at.pointer in (b"", top) or self._kind_of(at.incarnation) == TAG:
             return
@@ -168,15 +159,15 @@ class _Replay:
             group.append(view)
         yield self._committed(before, group)
 
-    def _committed(self, before: Position, group: Sequence[CommitView]) -> Replayed:
-        after = Position(before.incarnation, before.version, group[-1].obj_id)
+    def _committed(self, before: ReplayPosition, group: Sequence[CommitView]) -> Replayed:
+        after = ReplayPosition(before.incarnation, before.version, group[-1].obj_id)
         settled = SettledCommits(self._state(before), self._state(after), (tuple(group),))
         return self._replayed(settled, after)
 
-    def _replayed(self, settled: SettledChange, after: Position) -> Replayed:
+    def _replayed(self, settled: SettledChange, after: ReplayPosition) -> Replayed:
         return Replayed(Change(self._context, settled, self._epoch), after)
 
-    def _state(self, at: Position) -> ReferenceRow:
+    def _state(self, at: ReplayPosition) -> ReferenceRow:
         """Returns what events show of a reference at a position."""
         kind = self._kind_of(at.incarnation)
         return ReferenceRow(1, self._name, kind, at.pointer, at.version, at.incarnation, b"", 0)
