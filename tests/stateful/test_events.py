@@ -15,6 +15,14 @@ from lochan.model.commits import Delete, Operation, Put
 from lochan.model.events import Event
 from lochan.model.files import FileInfo
 from tests.events.collector import Collector, collected
+from tests.events.replayed import (
+    all_names,
+    changes,
+    context_of,
+    delivered,
+    events_of,
+    ids_by_name,
+)
 from tests.profile import counted
 from tests.service.bench import table
 
@@ -211,7 +219,11 @@ def test_the_events_are_those_that_a_model_lists(seed):
         walk.expected["REFERENCE_CREATED", "main", walk.heads()["main"]] += 1
         for _ in range(OPERATIONS // SEEDS):
             walk.step()
+        delivered(repository)
+        context = context_of(repository)
+        again = [each for name in all_names(context) for each in events_of(changes(context, name))]
     assert Counter(map(fact_of, collector.events)) == walk.expected
+    assert ids_by_name(again) == ids_by_name(collector.events)
     done = {kind for kind, count in walk.done.items() if count > 3}
     assert {"commit", "files", "merge", "transplant", "assign", "force", "create"} <= done
     assert len({event.id for event in collector.events}) == len(collector.events)

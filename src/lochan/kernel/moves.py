@@ -7,7 +7,7 @@ copying twice is harmless. Row and log together are the ref-log.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -68,6 +68,20 @@ class MoveLog:
         entries = scan_all(self._store, self._place, start, end, SCAN_ENTRIES_MAX)
         return [read_move(entry).move for entry in entries]
 
+    def iterate(
+        self, name: str, start: tuple[int, int], end: tuple[int, int] | None
+    ) -> Iterator[tuple[int, Move]]:
+        """Yields the copied moves of a name, of all incarnations, oldest first, each with its own.
+
+        They are those from `start` on and before `end`, each an incarnation and a version.
+        """
+        prefix = name.encode() + b"\0"
+        stop = prefix + b"\xff" * 17 if end is None else _place(prefix, _number(end))
+        first = _place(prefix, _number(start))
+        for entry in scan_all(self._store, self._place, first, stop, SCAN_ENTRIES_MAX):
+            row = read_move(entry)
+            yield row.incarnation, row.move
+
     def find(self, name: str, incarnation: int, version: int) -> Entry | None:
         """Returns the row of one copied move, None if there is none."""
         key = _prefix(name, incarnation) + version.to_bytes(_NUMBER_BYTES, "big")
@@ -84,7 +98,7 @@ class MoveLog:
         where it is empty, halved where it holds too many.
         """
         prefix = name.encode() + b"\0"
-        high = (incarnation << 64) + version
+        high = _number((incarnation, version))
         window = high
         while high > 0:
             low = max(0, high - window)
@@ -177,6 +191,11 @@ def _prefix(name: str, incarnation: int) -> bytes:
 
 def _place(prefix: bytes, number: int) -> bytes:
     return prefix + number.to_bytes(16, "big")
+
+
+def _number(at: tuple[int, int]) -> int:
+    """Returns incarnation and version as one number, in the order of keys."""
+    return (at[0] << 64) + at[1]
 
 
 def read_move(entry: Entry) -> MoveRow:

@@ -46,3 +46,6 @@ EVENT_REGISTER_EVERY_MS: Final = 10_000
 
 # Patterns of one filter: each is compared with each event.
 EVENT_PATTERNS_MAX: Final = 100
+
+# Commits that a replay reads before it goes on: views of about 1 KB each.
+REPLAY_COMMITS_READ: Final = 500
