@@ -46,3 +46,6 @@ EVENT_REGISTER_EVERY_MS: Final = 10_000
 
 # Patterns of one filter: each is compared with each event.
 EVENT_PATTERNS_MAX: Final = 100
+
+# Operations of sampled requests whose trace is remembered for their events; each takes 200 bytes.
+EVENT_TRACES_MAX: Final = 10_000
