@@ -19,6 +19,7 @@ SLOW_FOLDERS = (
     "sim",
     "spark",
     "stateful",
+    "stores/cassandra",
     "stores/dynamodb",
     "stores/postgres",
 )

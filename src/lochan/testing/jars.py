@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -31,6 +34,7 @@ _FETCH_S: Final = 200
 # A JVM on a busy machine.
 _START_S: Final = 90
 _STOP_S: Final = 20
+_ANSWER_S: Final = 30
 _LOOK_EVERY_S: Final = 0.05
 
 
@@ -91,74 +95,139 @@ def _fetch(maven: str, package: Package, folder: Path) -> bool:
         return True
 
 
-# The shell ends the program when its own input ends: at `stop`, or with the process of the tests,
-# which may be killed before it has stopped anything.
-_GUARD: Final = '"$@" & program=$!; read -r _; kill $program; wait $program'
+# The shell ends the program when it reads the name of a signal, or when its own input ends: with
+# the process of the tests, which may be killed before it has stopped anything.
+_GUARD: Final = '"$@" & program=$!; read -r signal; kill -"${signal:-KILL}" $program; wait $program'
 
 
 class JavaServer:
-    """A running program that listens on `port`; `stop` ends it."""
+    """A running program that listens on `port`; `stop` ends it and removes its files.
 
-    def __init__(self, jars: Path, *arguments: str, heap_mb: int = 256) -> None:
+    PORT in an argument or a file stands for that port, FOLDER for the folder of its files.
+    """
+
+    def __init__(
+        self,
+        jars: Path,
+        *arguments: str,
+        heap_mb: int = 256,
+        java: str | None = None,
+        options: Sequence[str] = (),
+        files: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="lochan-java-"))
         self.port = free_port()
-        java = shutil.which("java") or "java"
-        given = [one.replace("PORT", str(self.port)) for one in arguments]
-        command = [
+        for name, text in files.items():
+            (self._folder / name).write_text(self._fill(text), "utf-8")
+        self._command = [
             "/bin/sh",
             "-c",
             _GUARD,
             "sh",
-            java,
+            java or shutil.which("java") or "java",
             f"-Xmx{heap_mb}m",
             "-XX:+UseSerialGC",
             "-XX:TieredStopAtLevel=1",
         ]
-        command += [f"-Djava.library.path={jars}", "-cp", f"{jars}/*", *given]
+        self._command += [f"-Djava.library.path={jars}", *map(self._fill, options)]
+        self._command += ["-cp", f"{jars}/*", *map(self._fill, arguments)]
+        try:
+            self._process = self._start()
+        except BaseException:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise
+
+    @property
+    def folder(self) -> Path:
+        """The folder of its files."""
+        return self._folder
+
+    def stop(self) -> None:
+        """Ends the program and removes its files; harmless when it has ended already."""
+        self.halt("KILL")
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def halt(self, signal: str = "TERM") -> None:
+        """Ends the program and keeps its files; with "KILL" it finishes nothing."""
+        _end(self._process, signal)
+
+    def restart(self) -> None:
+        """Starts the program again, on its files and its port; ends it first if it runs."""
+        self.halt()
+        self._process = self._start()
+
+    def _fill(self, text: str) -> str:
+        return text.replace("PORT", str(self.port)).replace("FOLDER", str(self._folder))
+
+    def _start(self) -> subprocess.Popen[bytes]:
         with (self._folder / "log").open("wb") as log:
-            self._process = subprocess.Popen(  # noqa: S603 - the program is no input
-                command,
+            process = subprocess.Popen(  # noqa: S603 - the program is no input
+                self._command,
                 cwd=self._folder,
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
         try:
-            self._wait()
+            self._wait(process)
         except BaseException:
-            self.stop()
+            _end(process, "KILL")
             raise
+        return process
 
-    def stop(self) -> None:
-        """Ends the program; harmless when it has ended already."""
-        if self._process.stdin is not None:
-            self._process.stdin.close()
-        if self._process.poll() is None:
-            try:
-                self._process.wait(_STOP_S)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-        shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _wait(self) -> None:
+    def _wait(self, process: subprocess.Popen[bytes]) -> None:
         deadline = time.monotonic() + _START_S
         while True:
             try:
                 socket.create_connection(("127.0.0.1", self.port)).close()
                 return
             except OSError:
-                if self._has_ended() or time.monotonic() > deadline:
+                if _has_ended(process) or time.monotonic() > deadline:
                     log = (self._folder / "log").read_text("utf-8", "replace")
                     raise RuntimeError(f"the program did not start: {log[-2_000:]}") from None
 
-    def _has_ended(self) -> bool:
-        """Waits for a moment whether the program ends."""
+
+def _end(process: subprocess.Popen[bytes], signal: str) -> None:
+    if process.stdin is not None and not process.stdin.closed:
         try:
-            self._process.wait(_LOOK_EVERY_S)
+            process.stdin.write(signal.encode() + b"\n")
+            process.stdin.close()
+        except BrokenPipeError:
+            # The shell has ended already.
+            pass
+    if process.poll() is None:
+        try:
+            process.wait(_STOP_S)
         except subprocess.TimeoutExpired:
-            return False
-        return True
+            process.kill()
+            process.wait()
+
+
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Waits for a moment whether a program ends."""
+    try:
+        process.wait(_LOOK_EVERY_S)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def find_java(version: int) -> str | None:
+    """Returns a program `java` of exactly this version: JAVA_HOME, PATH, the usual places."""
+    home = os.environ.get("JAVA_HOME")
+    places = [Path(home) / "bin" / "java"] if home else []
+    places += [Path(found)] if (found := shutil.which("java")) else []
+    places += sorted(Path("/usr/lib/jvm").glob("*/bin/java"))
+    for place in dict.fromkeys(place.resolve() for place in places if place.is_file()):
+        try:
+            answer = subprocess.run(  # noqa: S603 - the program is no input
+                [place, "-version"], capture_output=True, text=True, timeout=_ANSWER_S, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        if re.search(rf'version "{version}\b', answer.stderr):
+            return str(place)
+    return None
 
 
 def free_port() -> int:
