@@ -39,7 +39,12 @@ class DeliveryObserver(Protocol):
 class Unobserved:
     """The observer of a process without telemetry."""
 
-    def deliver(self, subscription: str, event: Event, call: Callable[[], bool]) -> bool:  # noqa: ARG002
+    def deliver(
+        self,
+        subscription: str,  # noqa: ARG002
+        event: Event,  # noqa: ARG002
+        call: Callable[[], bool],
+    ) -> bool:
         """Runs a delivery."""
         return call()
 
