@@ -12,6 +12,7 @@ import logging
 import os
 import socket
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from importlib.metadata import entry_points
 from typing import Final
@@ -21,6 +22,7 @@ from lochan.base.limits.events import EVENT_DRAIN_MS, EVENT_REGISTER_EVERY_MS
 from lochan.events.delivery import Delivery
 from lochan.events.filters import EventFilter
 from lochan.events.hub import EventHub
+from lochan.events.observers import UNOBSERVED, DeliveryObserver
 from lochan.events.subscribers import DeliveryOptions, EventListener, Subscriber
 from lochan.kernel.repository import Ports
 from lochan.process import after_fork
@@ -37,11 +39,14 @@ LoadSubscriber = Callable[[], Subscriber]
 class EventRunner:
     """The hub of a process and its threads; `close` delivers what is queued and ends them."""
 
-    def __init__(self, ports: Ports, sent_by: str = "") -> None:
+    def __init__(
+        self, ports: Ports, sent_by: str = "", observer: DeliveryObserver = UNOBSERVED
+    ) -> None:
         self._stopping = threading.Event()
         waiting = _InterruptibleWaiting(self._stopping)
         ports = Ports(ports.clock, ports.random, waiting)
-        self.hub = EventHub(ports, threading.Lock, self._start, sent_by=sent_by or process_name())
+        sent_by = sent_by or process_name()
+        self.hub = EventHub(ports, threading.Lock, self._start, sent_by=sent_by, observer=observer)
         self._threads: list[tuple[Delivery, threading.Thread]] = []
         self._registration: threading.Thread | None = None
         after_fork(self, EventRunner._forget)
@@ -84,7 +89,7 @@ class EventRunner:
 
     def _register(self, name: str, load: LoadSubscriber) -> bool:
         """Registers one subscriber; what a failed one had subscribed is cancelled."""
-        attempt = _Attempt(self.hub)
+        attempt = _Attempt(self.hub, name)
         if attempt.register(load):
             _LOG.info("subscriber registered name=%s", name)
             return True
@@ -108,8 +113,9 @@ class EventRunner:
 class _Attempt:
     """A registrar for one attempt to register a subscriber."""
 
-    def __init__(self, hub: EventHub) -> None:
+    def __init__(self, hub: EventHub, name: str) -> None:
         self._hub = hub
+        self._name = name
         self._made: list[Delivery] = []
         self.error = ""
 
@@ -131,7 +137,10 @@ class _Attempt:
         options: DeliveryOptions | None = None,
     ) -> Delivery:
         """Subscribes a listener, until the attempt fails."""
-        delivery = self._hub.subscribe(listener, filter, options)
+        # The second subscription of one subscriber needs another name than the first.
+        number = len(self._made)
+        name = f"{self._name}/{number + 1}" if number else self._name
+        delivery = self._hub.subscribe(listener, filter, options, name=name)
         self._made.append(delivery)
         return delivery
 
@@ -167,15 +176,17 @@ def process_name() -> str:
 def load_subscribers(wanted: Sequence[str]) -> list[tuple[str, LoadSubscriber]]:
     """Returns the subscribers that a setting lists, each with how it is loaded."""
     found: list[tuple[str, LoadSubscriber]] = []
+    uses: Counter[str] = Counter()
     for text in wanted:
         name, _, argument = text.partition("=")
         if not name:
             raise Invalid(f"a subscriber is NAME or NAME=ARGUMENT, not {text!r}")
+        uses[name] += 1
 
         def load(name: str = name, argument: str = argument) -> Subscriber:
             return _factory(name)(argument)
 
-        found.append((name, load))
+        found.append((f"{name}#{uses[name]}" if uses[name] > 1 else name, load))
     return found
 
 

@@ -32,6 +32,8 @@ from lochan.base.limits.maintenance import (
     SWEEP_EVERY_S,
     SWEEP_PAUSE_S,
 )
+from lochan.events.observers import UNOBSERVED, DeliveryObserver
+from lochan.events.subscribers import SubscriptionStatus
 from lochan.faces.access.face import AccessFace
 from lochan.faces.files.face import FilesFace
 from lochan.faces.lakefs.face import LakefsFace
@@ -59,10 +61,11 @@ from lochan.service.sweeps import (
 from lochan.settings import Settings
 from lochan.system import SystemClock, SystemRandom, ThreadWaiting
 from lochan.telemetry.audit import AuditLog, AuditWriter
+from lochan.telemetry.deliveries import DeliveryMetrics, ObservedDeliveries
 from lochan.telemetry.metrics import Exposition, Metrics
 from lochan.telemetry.observers import ObservedWaiting, Observers, SleepObserver
 from lochan.telemetry.process_log import start_log, stop_log
-from lochan.telemetry.traces import Traces
+from lochan.telemetry.traces import TracedRandom, Traces
 from lochan.transport.access_log import AccessLog
 from lochan.transport.addresses import is_loopback
 from lochan.transport.listener import ListenerOptions
@@ -131,9 +134,13 @@ class Telemetry:
             self.audit = AuditLog(settings.audit_log, self._audit_writer.write)
         self._server: Server | None = None
         self._repository: Repository | None = None
+        self._events: EventRunner | None = None
+        self._deliveries = DeliveryMetrics(self._subscriptions)
         self._exposition: Exposition | None = None
         if self._metrics is not None:
-            self._exposition = Exposition(self._metrics, self._readings, self._chains)
+            self._exposition = Exposition(
+                self._metrics, self._readings, self._chains, self._deliveries.families
+            )
 
     def request_observers(self) -> RequestObservers:
         """Returns the observers of requests."""
@@ -152,7 +159,18 @@ class Telemetry:
         observers: list[SleepObserver] = [each for each in (self._metrics, self._traces) if each]
         waiting = ThreadWaiting()
         watched = ObservedWaiting(waiting, observers) if observers else waiting
-        return Ports(SystemClock(), SystemRandom(), watched)
+        random = SystemRandom()
+        drawn = random if self._traces is None else TracedRandom(random, self._traces)
+        return Ports(SystemClock(), drawn, watched)
+
+    def run_events(self, ports: Ports) -> EventRunner:
+        """Returns the runner of subscriptions; metrics and traces see its deliveries."""
+        metrics = None if self._metrics is None else self._deliveries
+        observer: DeliveryObserver = UNOBSERVED
+        if metrics is not None or self._traces is not None:
+            observer = ObservedDeliveries(metrics, self._traces)
+        self._events = EventRunner(ports, observer=observer)
+        return self._events
 
     def faces(self, access: ServerAccess) -> list[Face]:
         """Returns the face of metrics, if they are on."""
@@ -176,6 +194,10 @@ class Telemetry:
             self._traces.close()
         if self._audit_writer is not None:
             self._audit_writer.close()
+
+    def _subscriptions(self) -> Sequence[tuple[str, SubscriptionStatus]]:
+        deliveries = () if self._events is None else self._events.hub.deliveries
+        return [(one.name, one.status()) for one in deliveries]
 
     def _chains(self) -> Mapping[int, int]:
         return {} if self._server is None else self._server.chains
@@ -239,7 +261,7 @@ def _serve(
     ready: Callable[[ServerReady], None],
 ) -> None:
     ports = telemetry.ports()
-    events = EventRunner(ports) if settings.subscribers else None
+    events = telemetry.run_events(ports) if settings.subscribers else None
     tuning = tuning_of(settings, None if events is None else events.hub)
     access = open_access(settings, store, ports, tuning.retry_policy, telemetry.audit)
     authenticates = access.authenticator.is_required()

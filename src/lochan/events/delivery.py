@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -30,6 +31,7 @@ from lochan.base.ports import Lock
 from lochan.events.builder import EventBuilder
 from lochan.events.changes import Change
 from lochan.events.filters import CompiledFilter
+from lochan.events.observers import UNOBSERVED, DeliveryObserver
 from lochan.events.subscribers import (
     DeliveryOptions,
     DropPolicy,
@@ -69,7 +71,12 @@ class Delivery:
         builder: EventBuilder,
         lock: Lock,
         wake: Callable[[], None] = lambda: None,
+        *,
+        name: str = "",
+        observer: DeliveryObserver = UNOBSERVED,
     ) -> None:
+        self.name = name
+        self._observer = observer
         self._listener = listener
         self._filter = accepted
         self._options = options
@@ -85,7 +92,9 @@ class Delivery:
         self._is_failing = False
         self._is_cancelled = False
         self._is_stopping = False
+        self._is_stuck = False
         self._delivered = self._retried = self._dead = self._dropped = 0
+        self._trips = self._skipped = self._rejected = 0
         self._last_error = ""
         self.dead_letters: deque[DeadLetter] = deque(maxlen=EVENT_DEAD_LETTERS_MAX)
 
@@ -93,12 +102,16 @@ class Delivery:
         """Queues a change if one of its events may be accepted; never waits."""
         types = self._filter.wanted_types(change)
         if not types:
+            # The hub passes changes on one after the other, so that no other thread counts here.
+            self._skipped += 1
             return
         with self._lock:
             if self._is_cancelled:
                 return
             if self._call_takes_too_long():
                 self._dropped += 1
+                self._trips += not self._is_stuck
+                self._is_stuck = True
                 return
             if len(self._queue) >= self._options.queue_max:
                 self._dropped += 1
@@ -121,7 +134,9 @@ class Delivery:
                         break
                     passed += 1
                     if self._filter.accepts(event):
-                        self._deliver(event)
+                        self._observer.deliver(self.name, event, partial(self._deliver, event))
+                    else:
+                        self._rejected += 1
                 return True
             except LochanError as error:
                 # The store cannot be read at the moment; the events are made again, in their order.
@@ -199,6 +214,9 @@ class Delivery:
                 retried=self._retried,
                 dead=self._dead,
                 dropped=self._dropped,
+                trips=self._trips,
+                skipped=self._skipped,
+                rejected=self._rejected,
                 last_error=self._last_error,
             )
 
@@ -210,16 +228,16 @@ class Delivery:
             self._open_until_ns = None
             return self._queue.popleft() if self._queue and not self._is_cancelled else None
 
-    def _deliver(self, event: Event) -> None:
-        """Hands one event over, in several attempts."""
+    def _deliver(self, event: Event) -> bool:
+        """Hands one event over, in several attempts; False if it became a dead letter."""
         options = self._options
         sleep_ms = options.sleep_first_ms
         attempts = 1
-        while not self._attempt(event):
+        while not self._attempt(event, attempts):
             if attempts >= options.attempts_max or self._is_stopping or self._failures:
                 # After a dead letter, one attempt shows whether the receiver is back.
                 self._give_up(event)
-                return
+                return False
             attempts += 1
             with self._lock:
                 self._retried += 1
@@ -228,16 +246,18 @@ class Delivery:
         with self._lock:
             self._delivered += 1
             self._failures = 0
+        return True
 
     def _sleep(self, sleep_ms: float) -> None:
         longest_ms = min(sleep_ms, self._options.sleep_max_ms)
         self._ports.waiting.sleep_ms(self._ports.random.between(longest_ms / 2, longest_ms))
 
-    def _attempt(self, event: Event) -> bool:
+    def _attempt(self, event: Event, number: int) -> bool:
         """Calls the listener; returns whether it took the event in time."""
         begin_ns = self._call_since_ns = self._now_ns()
         try:
-            hand_over(self._listener, event)
+            call = partial(hand_over, self._listener, event)
+            self._observer.attempt(self.name, event, number, call)
         except Exception as error:
             with self._lock:
                 self._last_error = type(error).__name__
@@ -245,6 +265,7 @@ class Delivery:
             return False
         finally:
             self._call_since_ns = None
+            self._is_stuck = False
         self._is_failing = self._now_ns() - begin_ns > self._options.call_ms_max * _NS_OF_MS
         return True
 
@@ -254,6 +275,7 @@ class Delivery:
             self._failures += 1
             self.dead_letters.append(DeadLetter(event, self._last_error))
             if self._failures >= self._options.failures_max:
+                self._trips += 1
                 self._open_until_ns = self._now_ns() + self._options.breaker_ms * _NS_OF_MS
 
     def _call_takes_too_long(self) -> bool:

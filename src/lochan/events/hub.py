@@ -12,6 +12,7 @@ from lochan.events.builder import EventBuilder
 from lochan.events.changes import Change
 from lochan.events.delivery import Delivery
 from lochan.events.filters import CompiledFilter, EventFilter
+from lochan.events.observers import UNOBSERVED, DeliveryObserver
 from lochan.events.order import ChangeOrder
 from lochan.events.subscribers import DeliveryOptions, EventListener
 from lochan.kernel.context import RepositoryContext
@@ -33,10 +34,12 @@ class EventHub:
         *,
         sent_by: str = "",
         types: ContentTypes | None = None,
+        observer: DeliveryObserver = UNOBSERVED,
     ) -> None:
         self.ports = ports
         self._new_lock = new_lock
         self._start = start
+        self._observer = observer
         self._builder = EventBuilder(types or ContentTypes(), sent_by)
         self._lock = new_lock()
         self._order = ChangeOrder(new_lock, self._pass_on)
@@ -48,8 +51,13 @@ class EventHub:
         listener: EventListener,
         filter: EventFilter | None = None,  # noqa: A002 - the name that the document gives it
         options: DeliveryOptions | None = None,
+        *,
+        name: str = "",
     ) -> Delivery:
-        """Delivers events to a listener from now on; Invalid if the filter cannot be used."""
+        """Delivers events to a listener from now on; Invalid if the filter cannot be used.
+
+        `name` is how telemetry shows the subscription.
+        """
         delivery = Delivery(
             listener,
             CompiledFilter(filter or EventFilter()),
@@ -57,6 +65,8 @@ class EventHub:
             self.ports,
             self._builder,
             self._new_lock(),
+            name=name,
+            observer=self._observer,
         )
         with self._lock:
             live = tuple([one for one in self.deliveries if not one.is_over])

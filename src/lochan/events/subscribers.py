@@ -146,8 +146,10 @@ class SubscriptionState(Enum):
 class SubscriptionStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A subscription at a moment: its state, and numbers since it began.
 
-    `queued` and `dropped` count changes, the others events. `lag_ms` is for how long the oldest
-    change waits. `last_error` is the name of the exception that was raised last.
+    `queued`, `dropped` and `skipped` count changes, the others events. Of a skipped change no event
+    may be accepted by the filter; a rejected event is refused by it when it is made. `trips` is how
+    often the breaker opened or a call took too long. `lag_ms` is for how long the oldest change
+    waits. `last_error` is the name of the exception that was raised last.
     """
 
     state: SubscriptionState
@@ -157,6 +159,9 @@ class SubscriptionStatus(msgspec.Struct, frozen=True, kw_only=True):
     retried: int
     dead: int
     dropped: int
+    trips: int
+    skipped: int
+    rejected: int
     last_error: str = ""
 
 

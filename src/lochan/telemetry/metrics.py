@@ -42,7 +42,7 @@ BOUNDS_S: Final = (
 CHAIN_BOUNDS: Final = (1, 2, 4, 8, 16, 32, 64)
 
 
-class _Histogram:
+class Histogram:
     """How often a number fell below each bound, and the sum of all."""
 
     __slots__ = ("_bounds", "_counts", "total")
@@ -53,6 +53,7 @@ class _Histogram:
         self.total = 0.0
 
     def add(self, value: float, times: int = 1) -> None:
+        """Counts a value."""
         self._counts[bisect_left(self._bounds, value)] += times
         self.total += value * times
 
@@ -77,12 +78,10 @@ class Metrics:
         self._lock = Lock()
         after_fork(self, Metrics._forked)
         self._requests: Counter[Labels] = Counter()
-        self._durations: defaultdict[Labels, _Histogram] = defaultdict(
-            partial(_Histogram, BOUNDS_S)
-        )
+        self._durations: defaultdict[Labels, Histogram] = defaultdict(partial(Histogram, BOUNDS_S))
         self._calls: Counter[Labels] = Counter()
-        self._call_durations: defaultdict[Labels, _Histogram] = defaultdict(
-            partial(_Histogram, BOUNDS_S)
+        self._call_durations: defaultdict[Labels, Histogram] = defaultdict(
+            partial(Histogram, BOUNDS_S)
         )
         self._sleeps = 0
         self._slept_ms = 0.0
@@ -118,14 +117,14 @@ class Metrics:
         requests = ("route", "method", "status", "repository")
         with self._lock:
             found = [
-                _counters("lochan_requests", "Answered requests.", requests, self._requests),
-                _histograms(
+                counters("lochan_requests", "Answered requests.", requests, self._requests),
+                histograms(
                     "lochan_request_seconds", "Time to answer.", ("route",), self._durations
                 ),
-                _counters(
+                counters(
                     "lochan_store_calls", "Store calls.", ("operation", "outcome"), self._calls
                 ),
-                _histograms(
+                histograms(
                     "lochan_store_call_seconds",
                     "Time of store calls.",
                     ("operation",),
@@ -145,7 +144,8 @@ class Metrics:
         return found
 
 
-def _counters(name: str, text: str, labels: Labels, counted: Mapping[Labels, float]) -> Metric:
+def counters(name: str, text: str, labels: Labels, counted: Mapping[Labels, float]) -> Metric:
+    """Returns counters, one for each set of values of the labels."""
     from prometheus_client.core import CounterMetricFamily
 
     family = CounterMetricFamily(name, text, labels=labels)
@@ -154,9 +154,8 @@ def _counters(name: str, text: str, labels: Labels, counted: Mapping[Labels, flo
     return family
 
 
-def _histograms(
-    name: str, text: str, labels: Labels, counted: Mapping[Labels, _Histogram]
-) -> Metric:
+def histograms(name: str, text: str, labels: Labels, counted: Mapping[Labels, Histogram]) -> Metric:
+    """Returns histograms, one for each set of values of the labels."""
     from prometheus_client.core import HistogramMetricFamily
 
     family = HistogramMetricFamily(name, text, labels=labels)
@@ -166,12 +165,10 @@ def _histograms(
 
 
 def _chain_lengths(chains: Mapping[int, int]) -> Metric:
-    histogram = _Histogram(CHAIN_BOUNDS)
+    histogram = Histogram(CHAIN_BOUNDS)
     for length, times in list(chains.items()):
         histogram.add(length, times)
-    return _histograms(
-        "lochan_chain_members", "Members published by one swap.", (), {(): histogram}
-    )
+    return histograms("lochan_chain_members", "Members published by one swap.", (), {(): histogram})
 
 
 def _readings(readings: Mapping[str, float]) -> Iterator[Metric]:
@@ -196,6 +193,7 @@ class Exposition:
         metrics: Metrics,
         readings: Callable[[], Mapping[str, float]],
         chains: Callable[[], Mapping[int, int]],
+        more: Callable[[], Iterable[Metric]] = tuple,
     ) -> None:
         try:
             from prometheus_client import CollectorRegistry, generate_latest
@@ -204,13 +202,14 @@ class Exposition:
         self._metrics = metrics
         self._readings = readings
         self._chains = chains
+        self._more = more
         self._registry = CollectorRegistry()
         self._generate: Callable[[Any], bytes] = generate_latest
         self._registry.register(self)
 
     def collect(self) -> Iterable[Metric]:
         """Is called by the library for every reading."""
-        return self._metrics.families(self._readings(), self._chains())
+        return [*self._metrics.families(self._readings(), self._chains()), *self._more()]
 
     def describe(self) -> Iterable[Metric]:
         """Is called by the library once; nothing is known before it is counted."""

@@ -7,11 +7,17 @@ requests is published once: its store calls belong to the first of them that is 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from lochan.base.limits.events import EVENT_TRACES_MAX
 from lochan.base.masks import mask_bytes
+from lochan.base.ports import Random
 from lochan.kv.observe import ObservedCall
+from lochan.process import after_fork
 from lochan.telemetry.observers import AnsweredRequest, missing_extra
 
 if TYPE_CHECKING:
@@ -24,6 +30,8 @@ _Result = TypeVar("_Result")
 _QUEUE_SPANS_MAX: Final = 8_192
 
 _FLUSH_TIMEOUT_MS: Final = 5_000
+
+_OPERATION_BYTES: Final = 16
 
 
 class Traces:
@@ -53,6 +61,13 @@ class Traces:
             BatchSpanProcessor(exporter, max_queue_size=_QUEUE_SPANS_MAX)
         )
         self._tracer = self._provider.get_tracer("lochan")
+        self._lock = Lock()
+        self._operations: OrderedDict[str, str] = OrderedDict()
+        after_fork(self, Traces._forked)
+
+    def _forked(self) -> None:
+        """Another thread of the parent may have the lock."""
+        self._lock = Lock()
 
     def begin(self, method: str, route: str, traceparent: str | None) -> Span | None:
         """Starts the span of a request; None if it is not sampled."""
@@ -108,6 +123,61 @@ class Traces:
         if self._is_followed():
             self._add("retry sleep", int(duration_ms * 1e6), {})
 
+    def current(self) -> str:
+        """Returns the context of the span that is current, as the header `traceparent` has it."""
+        carrier: dict[str, str] = {}
+        if self._is_followed():
+            self._propagator.inject(carrier)
+        return carrier.get("traceparent", "")
+
+    def remember(self, operation: str) -> None:
+        """Notes to which trace an operation belongs, if its request is sampled."""
+        traceparent = self.current()
+        if not traceparent:
+            return
+        with self._lock:
+            self._operations[operation] = traceparent
+            if len(self._operations) > EVENT_TRACES_MAX:
+                self._operations.popitem(last=False)
+
+    def parent_of(self, operation: str) -> str:
+        """Returns the trace context of the request that made an operation; empty if unknown."""
+        with self._lock:
+            return self._operations.get(operation, "")
+
+    @contextmanager
+    def following(
+        self, name: str, traceparent: str, attributes: Mapping[str, str | int]
+    ) -> Iterator[Span]:
+        """Within the block a span is current that belongs to a request which may have ended."""
+        above = self._propagator.extract({"traceparent": traceparent} if traceparent else {})
+        with self._tracer.start_as_current_span(
+            name, context=above, kind=self._trace.SpanKind.INTERNAL, attributes=attributes
+        ) as span:
+            yield span
+
+    @contextmanager
+    def sending(self, name: str, attributes: Mapping[str, str | int]) -> Iterator[Span]:
+        """Within the block a span is current that sends a message; an exception marks it."""
+        with self._tracer.start_as_current_span(
+            name,
+            kind=self._trace.SpanKind.PRODUCER,
+            attributes=attributes,
+            # The message of an exception may contain what it was called with.
+            record_exception=False,
+            set_status_on_exception=False,
+        ) as span:
+            try:
+                yield span
+            except BaseException as error:
+                span.set_attribute("error.type", type(error).__name__)
+                self.mark_failed(span)
+                raise
+
+    def mark_failed(self, span: Span) -> None:
+        """Marks a span whose work had no success."""
+        span.set_status(self._trace.StatusCode.ERROR)
+
     def close(self) -> None:
         """Sends what is left."""
         self._provider.force_flush(_FLUSH_TIMEOUT_MS)
@@ -120,3 +190,26 @@ class Traces:
         now_ns = time.time_ns()
         span = self._tracer.start_span(name, start_time=now_ns - duration_ns, attributes=attributes)
         span.end(now_ns)
+
+
+class TracedRandom:
+    """A Random that notes to which trace each operation belongs.
+
+    The ids of operations are drawn while their requests are handled, and are the only values of
+    their length that events contain.
+    """
+
+    def __init__(self, random: Random, traces: Traces) -> None:
+        self._random = random
+        self._traces = traces
+
+    def random_bytes(self, count: int) -> bytes:
+        """Returns that many bytes."""
+        made = self._random.random_bytes(count)
+        if count == _OPERATION_BYTES:
+            self._traces.remember(made.hex())
+        return made
+
+    def between(self, low: float, high: float) -> float:
+        """Returns a number in [low, high)."""
+        return self._random.between(low, high)

@@ -49,3 +49,6 @@ EVENT_PATTERNS_MAX: Final = 100
 
 # Commits that a replay reads before it goes on: views of about 1 KB each.
 REPLAY_COMMITS_READ: Final = 500
+
+# Operations of sampled requests whose trace is remembered for their events; each takes 200 bytes.
+EVENT_TRACES_MAX: Final = 10_000
