@@ -1,7 +1,7 @@
 """Planted faults that a crowd of clients on files must find.
 
-A fault is found if a promise is broken, or if a request ends with an error that is none of ours: the
-crowd raises it, and does so for none without a fault (`test_file_crowd.py`).
+A fault is found if a promise is broken, or if a request ends with an error that is none of ours:
+the crowd raises it, and without a fault it raises none (`test_file_crowd.py`).
 """
 
 from __future__ import annotations
