@@ -51,12 +51,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         ),
     ] = ""
     subscribers: Annotated[
-        tuple[str, ...],
+        dict[str, dict[str, Any]],
         Meta(
-            description="Installed subscribers that get the events of this server, each as NAME "
-            "or NAME=ARGUMENT."
+            description="Subscribers that get the events of this server: a table for each, as "
+            "JSON in the environment and in a flag."
         ),
-    ] = ()
+    ] = msgspec.field(default_factory=dict)
     import_prefixes: Annotated[
         tuple[str, ...],
         Meta(description="Prefixes of object stores whose objects users may import as files."),
@@ -230,6 +230,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         found = {name: getattr(self, name) for name in self.__struct_fields__}
         found["store"] = _masked_store(self.store)
         found["storage"] = _masked_store(self.storage) if self.storage else ""
+        # Addresses of receivers may have secrets in any place.
+        found["subscribers"] = dict.fromkeys(self.subscribers, MASK)
         return list(found.items())
 
 
@@ -238,8 +240,9 @@ SETTING_NAMES: Final = tuple(Settings.__struct_fields__)
 SECRET_SETTINGS: Final = ("secret_key",)
 """Settings that are no flags, because other users of a machine see the arguments of a process."""
 
-_LISTS: Final = ("host_names", "import_prefixes", "oidc_algorithms", "s3_domains", "subscribers")
-_NEVER_SHOWN: Final = ("store", "storage", *SECRET_SETTINGS)
+_LISTS: Final = ("host_names", "import_prefixes", "oidc_algorithms", "s3_domains")
+_TABLES: Final = ("subscribers",)
+_NEVER_SHOWN: Final = ("store", "storage", *_TABLES, *SECRET_SETTINGS)
 
 _HINTS: Final = get_type_hints(Settings, include_extras=True)
 
@@ -332,6 +335,11 @@ def _convert(name: str, value: object, source: str) -> Any:
         return value if isinstance(value, Secret) else Secret(value)
     if isinstance(value, str) and name in _LISTS:
         value = [part.strip() for part in value.split(",") if part.strip()]
+    if isinstance(value, str) and name in _TABLES:
+        try:
+            value = msgspec.json.decode(value)
+        except msgspec.DecodeError as error:
+            raise Invalid(f"the setting {name} is a JSON object (from {source}): {error}") from None
     try:
         return msgspec.convert(value, value_type, strict=False)
     except msgspec.ValidationError as error:

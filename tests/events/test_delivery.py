@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from lochan.access.policy import Call
-from lochan.assembly.events import EventRunner, load_subscribers
+from lochan.assembly.events import EventRunner
+from lochan.assembly.subscribers import Registration
 from lochan.base.errors import Invalid
 from lochan.embedded import Embedded, open_repository
 from lochan.events.delivery import Delivery
@@ -268,16 +269,9 @@ def test_a_subscriber_that_fails_at_its_start_is_cancelled_and_tried_again():
             if len(attempts) == 1:
                 raise OSError("not yet")
 
-    late = Late()
-    assert not runner._register("late", lambda: late)
+    late = Registration(name="late", load=Late)
+    assert not runner._register(late)
     assert [one.status().state for one in runner.hub.deliveries] == [SubscriptionState.CANCELLED]
-    assert runner._register("late", lambda: late)
+    assert runner._register(late)
     runner.close()
     assert len(attempts) == 2
-
-
-def test_a_subscriber_that_is_not_installed_is_reported():
-    ((name, load),) = load_subscribers(["none=x"])
-    assert name == "none"
-    with pytest.raises(Invalid):
-        load()

@@ -7,7 +7,8 @@ import logging
 
 import pytest
 
-from lochan.assembly.events import EventRunner, load_subscribers
+from lochan.assembly.events import EventRunner
+from lochan.assembly.subscribers import read_subscribers
 from lochan.base.errors import Invalid
 from lochan.embedded import open_repository
 from lochan.model.commits import Put
@@ -32,11 +33,13 @@ def test_the_log_has_a_line_with_names_for_each_event(caplog):
     assert "reference=main" in caplog.text
 
 
-def test_arguments_are_checked():
-    with pytest.raises(Invalid):
-        open_log("x")
-    with pytest.raises(Invalid):
-        open_json_lines("")
+def test_keys_are_checked():
+    with pytest.raises(Invalid, match="'path' is not known"):
+        open_log({"path": "x"})
+    with pytest.raises(Invalid, match="'path' is missing"):
+        open_json_lines({})
+    with pytest.raises(Invalid, match=r"'path': Expected `str`"):
+        open_json_lines({"path": 1})
 
 
 @pytest.mark.slow
@@ -45,7 +48,8 @@ def test_the_shipped_subscribers_are_found_by_their_names(tmp_path):
 
     path = tmp_path / "events.jsonl"
     runner = EventRunner(_ports())
-    runner.register(load_subscribers(["log", f"json-lines={path}"]))
-    assert len(runner.hub.deliveries) == 2
+    lines = {"type": "json-lines", "path": str(path)}
+    runner.register(read_subscribers({"everything": lines, "log": {"type": "log"}}))
+    assert [one.name for one in runner.hub.deliveries] == ["everything", "log"]
     runner.close()
     assert path.exists()

@@ -1,9 +1,7 @@
-"""Runs subscriptions: a thread for each, found by entry points and settings, stopped in time.
+"""Runs subscriptions: a thread for each, stopped in time.
 
-An entry point of the group `lochan.subscribers` names a function that takes a text, the argument
-from the setting, and returns a `Subscriber`. The setting `subscribers` lists which of them are
-used: `NAME` or `NAME=ARGUMENT`. One that cannot be loaded or registered is reported in the log and
-tried again at intervals; the server starts without it.
+A subscriber that cannot be loaded or registered is reported in the log and tried again at
+intervals; the server starts without it.
 """
 
 from __future__ import annotations
@@ -12,28 +10,20 @@ import logging
 import os
 import socket
 import threading
-from collections import Counter
-from collections.abc import Callable, Sequence
-from importlib.metadata import entry_points
+from collections.abc import Sequence
 from typing import Final
 
-from lochan.base.errors import Invalid
+from lochan.assembly.subscribers import Registration
 from lochan.base.limits.events import EVENT_DRAIN_MS, EVENT_REGISTER_EVERY_MS
 from lochan.events.delivery import Delivery
 from lochan.events.filters import EventFilter
 from lochan.events.hub import EventHub
 from lochan.events.observers import UNOBSERVED, DeliveryObserver
-from lochan.events.subscribers import DeliveryOptions, EventListener, Subscriber
+from lochan.events.subscribers import DeliveryOptions, EventListener
 from lochan.kernel.repository import Ports
 from lochan.process import after_fork
 
-SUBSCRIBER_GROUP: Final = "lochan.subscribers"
 _LOG: Final = logging.getLogger("lochan.events")
-
-SubscriberFactory = Callable[[str], Subscriber]
-"""What an entry point of the group names."""
-
-LoadSubscriber = Callable[[], Subscriber]
 
 
 class EventRunner:
@@ -57,9 +47,9 @@ class EventRunner:
         self._threads = []
         self._registration = None
 
-    def register(self, subscribers: Sequence[tuple[str, LoadSubscriber]]) -> None:
+    def register(self, wanted: Sequence[Registration]) -> None:
         """Registers subscribers; those that fail are tried again until the runner is closed."""
-        failed = [one for one in subscribers if not self._register(*one)]
+        failed = [one for one in wanted if not self._register(one)]
         if failed:
             self._registration = threading.Thread(
                 target=self._register_later, args=(failed,), name="events-register", daemon=True
@@ -87,18 +77,18 @@ class EventRunner:
         """Returns the time for durations."""
         return self.hub.ports.clock.monotonic_ns()
 
-    def _register(self, name: str, load: LoadSubscriber) -> bool:
+    def _register(self, wanted: Registration) -> bool:
         """Registers one subscriber; what a failed one had subscribed is cancelled."""
-        attempt = _Attempt(self.hub, name)
-        if attempt.register(load):
-            _LOG.info("subscriber registered name=%s", name)
+        attempt = _Attempt(self.hub, wanted)
+        if attempt.register():
+            _LOG.info("subscriber registered name=%s", wanted.name)
             return True
-        _LOG.warning("subscriber failed at start name=%s error=%s", name, attempt.error)
+        _LOG.warning("subscriber failed at start name=%s error=%s", wanted.name, attempt.error)
         return False
 
-    def _register_later(self, failed: list[tuple[str, LoadSubscriber]]) -> None:
+    def _register_later(self, failed: list[Registration]) -> None:
         while failed and not self._stopping.wait(EVENT_REGISTER_EVERY_MS / 1_000):
-            failed = [one for one in failed if not self._register(*one)]
+            failed = [one for one in failed if not self._register(one)]
 
     def _start(self, delivery: Delivery) -> None:
         bell = threading.Event()
@@ -113,16 +103,16 @@ class EventRunner:
 class _Attempt:
     """A registrar for one attempt to register a subscriber."""
 
-    def __init__(self, hub: EventHub, name: str) -> None:
+    def __init__(self, hub: EventHub, wanted: Registration) -> None:
         self._hub = hub
-        self._name = name
+        self._wanted = wanted
         self._made: list[Delivery] = []
         self.error = ""
 
-    def register(self, load: LoadSubscriber) -> bool:
+    def register(self) -> bool:
         """Returns whether the subscriber was registered."""
         try:
-            load().register(self)
+            self._wanted.load().register(self)
         except Exception as error:
             self.error = f"{type(error).__name__}: {error}"
             for delivery in self._made:
@@ -138,9 +128,11 @@ class _Attempt:
     ) -> Delivery:
         """Subscribes a listener, until the attempt fails."""
         # The second subscription of one subscriber needs another name than the first.
-        number = len(self._made)
-        name = f"{self._name}/{number + 1}" if number else self._name
-        delivery = self._hub.subscribe(listener, filter, options, name=name)
+        wanted, number = self._wanted, len(self._made)
+        name = f"{wanted.name}/{number + 1}" if number else wanted.name
+        delivery = self._hub.subscribe(
+            listener, filter, wanted.options(options), name=name, narrowed=wanted.filter
+        )
         self._made.append(delivery)
         return delivery
 
@@ -171,30 +163,3 @@ def _work(delivery: Delivery, bell: threading.Event, stopping: threading.Event) 
 def process_name() -> str:
     """Returns how events name the process that sent them."""
     return f"{socket.gethostname()}/{os.getpid()}"
-
-
-def load_subscribers(wanted: Sequence[str]) -> list[tuple[str, LoadSubscriber]]:
-    """Returns the subscribers that a setting lists, each with how it is loaded."""
-    found: list[tuple[str, LoadSubscriber]] = []
-    uses: Counter[str] = Counter()
-    for text in wanted:
-        name, _, argument = text.partition("=")
-        if not name:
-            raise Invalid(f"a subscriber is NAME or NAME=ARGUMENT, not {text!r}")
-        uses[name] += 1
-
-        def load(name: str = name, argument: str = argument) -> Subscriber:
-            return _factory(name)(argument)
-
-        found.append((f"{name}#{uses[name]}" if uses[name] > 1 else name, load))
-    return found
-
-
-def _factory(name: str) -> SubscriberFactory:
-    points = {each.value: each for each in entry_points(group=SUBSCRIBER_GROUP, name=name)}
-    if len(points) != 1:
-        known = ", ".join(sorted({each.name for each in entry_points(group=SUBSCRIBER_GROUP)}))
-        raise Invalid(f"{len(points)} installed subscribers have the name {name!r}; known: {known}")
-    (point,) = points.values()
-    factory: SubscriberFactory = point.load()
-    return factory

@@ -13,7 +13,7 @@ from lochan.access.policy import Call
 from lochan.access.rights import OPEN_RIGHTS
 from lochan.assembly import open_store
 from lochan.assembly.access import ServerAccess, open_access
-from lochan.assembly.events import EventRunner, load_subscribers
+from lochan.assembly.events import EventRunner
 from lochan.assembly.exposure import check_exposure, warn_exposure
 from lochan.assembly.places import Places, TemporaryPlaces, data_directory, place_below
 from lochan.assembly.server_file import (
@@ -23,6 +23,7 @@ from lochan.assembly.server_file import (
     server_file,
     write_server_file,
 )
+from lochan.assembly.subscribers import Registration, read_subscribers
 from lochan.base.errors import NotFound, StoreLocked
 from lochan.base.limits.access import ACCESS_STALE_MS
 from lochan.base.limits.maintenance import (
@@ -233,6 +234,7 @@ def serve(settings: Settings, ready: Callable[[ServerReady], None]) -> None:
     """
     check_exposure(settings, authenticates=None)
     options = options_of(settings)
+    subscribers = read_subscribers(settings.subscribers)
     log = start_log()
     telemetry = Telemetry(settings)
     try:
@@ -242,7 +244,7 @@ def serve(settings: Settings, ready: Callable[[ServerReady], None]) -> None:
         store = telemetry.store(_open_free(settings.store, file))
         places = places_of(settings)
         try:
-            _serve(settings, options, telemetry, store, places, file, ready)
+            _serve(settings, options, subscribers, telemetry, store, places, file, ready)
         finally:
             places.close()
             store.close()
@@ -254,6 +256,7 @@ def serve(settings: Settings, ready: Callable[[ServerReady], None]) -> None:
 def _serve(
     settings: Settings,
     options: Options,
+    subscribers: Sequence[Registration],
     telemetry: Telemetry,
     store: Store,
     places: Places,
@@ -261,7 +264,7 @@ def _serve(
     ready: Callable[[ServerReady], None],
 ) -> None:
     ports = telemetry.ports()
-    events = telemetry.run_events(ports) if settings.subscribers else None
+    events = telemetry.run_events(ports) if subscribers else None
     tuning = tuning_of(settings, None if events is None else events.hub)
     access = open_access(settings, store, ports, tuning.retry_policy, telemetry.audit)
     authenticates = access.authenticator.is_required()
@@ -275,10 +278,8 @@ def _serve(
         files=places.support(),
     )
     if events is not None:
-        events.register(load_subscribers(settings.subscribers))
+        events.register(subscribers)
     repository = _open_or_create(repositories, settings)
-    store.flush(store.epoch())
-
     written: list[ServerFile] = []
 
     def make() -> Server:
@@ -438,9 +439,12 @@ def _open_free(address: str, file: Path | None) -> Store:
 
 
 def _open_or_create(repositories: Repositories, settings: Settings) -> Repository:
+    """Returns the repository that is served by default; it is durable."""
     try:
-        return repositories.open(settings.repository)
+        found = repositories.open(settings.repository)
     except NotFound:
         call = Call(repository=settings.repository, rights=OPEN_RIGHTS)
         storage = settings.storage and place_below(settings.storage, settings.repository)
-        return repositories.create(call, settings.repository, settings.default_branch, storage)
+        found = repositories.create(call, settings.repository, settings.default_branch, storage)
+    repositories.store.flush(repositories.store.epoch())
+    return found

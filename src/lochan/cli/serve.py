@@ -37,7 +37,7 @@ def _setting_options(function: Callable[..., None]) -> Callable[..., None]:
 def _default_text(value: object) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
-    text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    text = ",".join(map(str, value)) if isinstance(value, tuple | dict) else str(value)
     return text or "none"
 
 

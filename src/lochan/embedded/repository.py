@@ -12,6 +12,7 @@ from lochan.access.policy import Call
 from lochan.assembly import open_store
 from lochan.assembly.events import EventRunner
 from lochan.assembly.places import Places, TemporaryPlaces, data_directory
+from lochan.assembly.subscribers import Registration
 from lochan.catalog.types import ContentTypes
 from lochan.client.groups.repository import RepositoryGroups
 from lochan.client.methods import BlockingRunner
@@ -56,7 +57,12 @@ def open_repository(
         ports = _ports()
         if subscribers:
             events = EventRunner(ports)
-            events.register([(type(one).__name__, partial(_given, one)) for one in subscribers])
+            events.register(
+                [
+                    Registration(name=type(one).__name__, load=partial(_given, one))
+                    for one in subscribers
+                ]
+            )
         call = Call(who, repository=repository)
         tuning = Tuning(observer=None if events is None else events.hub)
         found = Repositories(store, ports, files=places.support(), tuning=tuning)

@@ -30,7 +30,7 @@ from lochan.base.limits.events import EVENT_DEAD_LETTERS_MAX
 from lochan.base.ports import Lock
 from lochan.events.builder import EventBuilder
 from lochan.events.changes import Change
-from lochan.events.filters import CompiledFilter
+from lochan.events.filters import AnyFilter
 from lochan.events.observers import UNOBSERVED, DeliveryObserver
 from lochan.events.subscribers import (
     DeliveryOptions,
@@ -65,7 +65,7 @@ class Delivery:
     def __init__(
         self,
         listener: EventListener,
-        accepted: CompiledFilter,
+        accepted: AnyFilter,
         options: DeliveryOptions,
         ports: Ports,
         builder: EventBuilder,

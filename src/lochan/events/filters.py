@@ -127,6 +127,30 @@ class CompiledFilter:
         return condition.evaluate(bound, key) is True
 
 
+class BothFilters:
+    """Accepts what two filters accept: that of a subscriber, and that of an operator."""
+
+    def __init__(self, first: CompiledFilter, second: CompiledFilter) -> None:
+        self._first = first
+        self._second = second
+
+    def wanted_types(self, change: Change) -> frozenset[str]:
+        """Returns the types of events of a change that may be accepted by both."""
+        found = self._first.wanted_types(change)
+        return found & self._second.wanted_types(change) if found else found
+
+    def accepts_key(self, key: bytes) -> bool:
+        """Returns whether both accept a stored key."""
+        return self._first.accepts_key(key) and self._second.accepts_key(key)
+
+    def accepts(self, event: Event) -> bool:
+        """Judges an event exactly."""
+        return self._first.accepts(event) and self._second.accepts(event)
+
+
+AnyFilter = CompiledFilter | BothFilters
+
+
 def key_of(event: Event) -> bytes | None:
     """Returns the stored key that an event is about, None if it is about none."""
     if isinstance(event, events.ContentStored | events.ContentRemoved):

@@ -11,7 +11,7 @@ from lochan.catalog.types import ContentTypes
 from lochan.events.builder import EventBuilder
 from lochan.events.changes import Change
 from lochan.events.delivery import Delivery
-from lochan.events.filters import CompiledFilter, EventFilter
+from lochan.events.filters import AnyFilter, BothFilters, CompiledFilter, EventFilter
 from lochan.events.observers import UNOBSERVED, DeliveryObserver
 from lochan.events.order import ChangeOrder
 from lochan.events.subscribers import DeliveryOptions, EventListener
@@ -53,14 +53,20 @@ class EventHub:
         options: DeliveryOptions | None = None,
         *,
         name: str = "",
+        narrowed: EventFilter | None = None,
     ) -> Delivery:
         """Delivers events to a listener from now on; Invalid if the filter cannot be used.
 
-        `name` is how telemetry shows the subscription.
+        `name` is how telemetry shows the subscription. `narrowed` is a second filter, that of an
+        operator: an event has to be accepted by both.
         """
+        own = CompiledFilter(filter or EventFilter())
+        accepted: AnyFilter = own
+        if narrowed is not None and narrowed != EventFilter():
+            accepted = BothFilters(CompiledFilter(narrowed), own)
         delivery = Delivery(
             listener,
-            CompiledFilter(filter or EventFilter()),
+            accepted,
             options or DeliveryOptions(),
             self.ports,
             self._builder,

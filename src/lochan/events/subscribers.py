@@ -10,6 +10,10 @@
 
 Only an operator activates delivery: subscribers come from installed packages and are named in the
 settings, or are given to `open_repository`. No request registers one.
+
+An entry point of the group `lochan.subscribers` names a `SubscriberFactory`. It gets the keys of
+the table in the settings that are its own (`events/options.py` checks them), opens nothing, and
+returns a `Subscriber`.
 """
 
 from __future__ import annotations
@@ -191,8 +195,12 @@ class Registrar(Protocol):
 
 
 class Subscriber(Protocol):
-    """What an entry point of the group `lochan.subscribers` returns."""
+    """What registers listeners."""
 
     def register(self, registrar: Registrar) -> None:
         """Subscribes listeners; if it raises it is called again later."""
         ...
+
+
+SubscriberFactory = Callable[[Mapping[str, Any]], Subscriber]
+"""What an entry point of the group `lochan.subscribers` names; Invalid if an option is wrong."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from lochan.base.errors import Invalid
+import msgspec
+
+from lochan.events.options import read_options
 from lochan.events.subscribers import EventListener, Registrar
 from lochan.model.events import Event
 from lochan.wire.events import encode_event
@@ -53,15 +56,22 @@ class JsonLinesSubscriber(EventListener):
         self._file.close()
 
 
-def open_log(argument: str) -> LogSubscriber:
-    """The entry point `log`; it takes no argument."""
-    if argument:
-        raise Invalid("the subscriber `log` takes no argument")
+class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The type `log` has no keys of its own."""
+
+
+class JsonLinesOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The keys of the type `json-lines`."""
+
+    path: str
+
+
+def open_log(given: Mapping[str, Any]) -> LogSubscriber:
+    """The type `log`."""
+    read_options(given, LogOptions)
     return LogSubscriber()
 
 
-def open_json_lines(argument: str) -> JsonLinesSubscriber:
-    """The entry point `json-lines`; the argument is the path of a file."""
-    if not argument:
-        raise Invalid("the subscriber `json-lines` needs a file: json-lines=PATH")
-    return JsonLinesSubscriber(Path(argument))
+def open_json_lines(given: Mapping[str, Any]) -> JsonLinesSubscriber:
+    """The type `json-lines`."""
+    return JsonLinesSubscriber(Path(read_options(given, JsonLinesOptions).path))

@@ -8,6 +8,9 @@ from typing import Final
 # a subscriber that never returns takes some MB.
 EVENT_QUEUE_MAX: Final = 10_000
 
+# The longest queue that an operator may choose for one subscriber: about 1 GB.
+EVENT_QUEUE_CEILING: Final = 1_000_000
+
 # Operations that a COMMIT event lists, with their keys; a commit lists as many keys of its own.
 EVENT_OPERATIONS_MAX: Final = 1_000
 
@@ -16,6 +19,9 @@ EVENT_CONTENTS_READ: Final = 200
 
 # Attempts for one event before it becomes a dead letter: with the sleeps below some seconds.
 EVENT_ATTEMPTS_MAX: Final = 5
+
+# The most attempts that an operator may choose: with the sleeps below more than an hour.
+EVENT_ATTEMPTS_CEILING: Final = 1_000
 
 # The sleep before the second attempt, in which most receivers are back; each later one is doubled.
 EVENT_SLEEP_FIRST_MS: Final = 100.0
@@ -29,8 +35,14 @@ EVENT_FAILURES_MAX: Final = 3
 # How long the breaker is open: a receiver that is down for long gets one attempt in that time.
 EVENT_BREAKER_MS: Final = 30_000
 
+# The longest time that an operator may choose: a receiver that is back is found within an hour.
+EVENT_BREAKER_MS_CEILING: Final = 3_600_000
+
 # How long one call of a subscriber may take; then its queue takes no more until it returns.
 EVENT_CALL_MS_MAX: Final = 10_000
+
+# The longest time that an operator may choose for a call: what takes longer needs its own queue.
+EVENT_CALL_MS_CEILING: Final = 600_000
 
 # Dead letters that are kept in memory for an operator; more are only counted.
 EVENT_DEAD_LETTERS_MAX: Final = 100
