@@ -15,3 +15,10 @@ class ReplayPosition(msgspec.Struct, frozen=True, gc=False, array_like=True):
     incarnation: int
     version: int
     pointer: bytes
+
+
+class IndexPlace(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """A commit of the index of names: its sequence and its id."""
+
+    sequence: int
+    pointer: bytes
