@@ -9,10 +9,11 @@ from lochan.testing.contracts import (
     DurabilityContract,
     ForkSharedContract,
     OpenedByUrl,
+    WalkContract,
 )
 from lochan.testing.dynamodb import MISSING, shared_server
 
-SUITES = (OpenedByUrl, *PLAIN_CONTRACTS, DurabilityContract, ForkSharedContract)
+SUITES = (OpenedByUrl, *PLAIN_CONTRACTS, DurabilityContract, ForkSharedContract, WalkContract)
 
 
 @pytest.mark.slow

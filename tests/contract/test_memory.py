@@ -8,10 +8,10 @@ import pytest
 
 from lochan.assembly import open_store
 from lochan.kv.store import Store
-from lochan.testing.contracts import PLAIN_CONTRACTS, ForkRefusedContract
+from lochan.testing.contracts import PLAIN_CONTRACTS, ForkRefusedContract, WalkContract
 
 
-class TestMemory(*PLAIN_CONTRACTS, ForkRefusedContract):  # type: ignore[misc]
+class TestMemory(*PLAIN_CONTRACTS, ForkRefusedContract, WalkContract):  # type: ignore[misc]
     @pytest.fixture
     def store(self) -> Iterator[Store]:
         store = open_store("memory:")

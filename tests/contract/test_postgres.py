@@ -8,7 +8,12 @@ import pytest
 
 from lochan.assembly import open_store
 from lochan.kv.store import Store
-from lochan.testing.contracts import PLAIN_CONTRACTS, DurabilityContract, ForkSharedContract
+from lochan.testing.contracts import (
+    PLAIN_CONTRACTS,
+    DurabilityContract,
+    ForkSharedContract,
+    WalkContract,
+)
 from lochan.testing.postgres import MISSING, find_binaries, shared_server
 
 pytestmark = [
@@ -17,7 +22,10 @@ pytestmark = [
 ]
 
 
-class TestPostgres(*PLAIN_CONTRACTS, DurabilityContract, ForkSharedContract):  # type: ignore[misc]
+SUITES = (*PLAIN_CONTRACTS, DurabilityContract, ForkSharedContract, WalkContract)
+
+
+class TestPostgres(*SUITES):  # type: ignore[misc]
     @pytest.fixture
     def url(self) -> str:
         server = shared_server()

@@ -9,10 +9,18 @@ import pytest
 
 from lochan.assembly import open_store
 from lochan.kv.store import Store
-from lochan.testing.contracts import PLAIN_CONTRACTS, DurabilityContract, ForkRefusedContract
+from lochan.testing.contracts import (
+    PLAIN_CONTRACTS,
+    DurabilityContract,
+    ForkRefusedContract,
+    WalkContract,
+)
 
 
-class TestRocksdb(*PLAIN_CONTRACTS, DurabilityContract, ForkRefusedContract):  # type: ignore[misc]
+SUITES = (*PLAIN_CONTRACTS, DurabilityContract, ForkRefusedContract, WalkContract)
+
+
+class TestRocksdb(*SUITES):  # type: ignore[misc]
     @pytest.fixture
     def stores(self, tmp_path: Path) -> Iterator[list[Store]]:
         stores = [open_store(f"rocksdb:{tmp_path / 'store'}")]

@@ -11,9 +11,10 @@ from lochan.testing.contracts import (
     DurabilityContract,
     ForkRefusedContract,
     OpenedByUrl,
+    WalkContract,
 )
 
-SUITES = (OpenedByUrl, *PLAIN_CONTRACTS, DurabilityContract, ForkRefusedContract)
+SUITES = (OpenedByUrl, *PLAIN_CONTRACTS, DurabilityContract, ForkRefusedContract, WalkContract)
 
 
 class TestSqlite(*SUITES):  # type: ignore[misc]

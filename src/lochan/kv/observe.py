@@ -27,6 +27,7 @@ from lochan.kv.store import (
     SetIf,
     Store,
 )
+from lochan.kv.walk import WalkCall, WalkPage, find_walk
 
 _Result = TypeVar("_Result")
 
@@ -102,6 +103,18 @@ class ObservedStore:
     def scan(self, partition: Partition, start: bytes, end: bytes | None, limit: int) -> Page:
         """Passes on."""
         return self._report("scan", 1, 0, lambda: self._store.scan(partition, start, end, limit))
+
+    @property
+    def walk(self) -> WalkCall | None:
+        """The ability of the wrapped store to read across partitions, reported; None without."""
+        inner = find_walk(self._store)
+        if inner is None:
+            return None
+
+        def walk(prefix: bytes, cursor: bytes, limit: int) -> WalkPage:
+            return self._report("walk", 1, 0, lambda: inner(prefix, cursor, limit))
+
+        return walk
 
     def apply(self, adds: Adds, condition: SetIf) -> Outcome:
         """Passes on."""
@@ -192,6 +205,8 @@ def _bytes_out(result: object) -> int:
         return len(result.value)
     if isinstance(result, Page):
         return sum(len(entry.value) for entry in result.entries)
+    if isinstance(result, WalkPage):
+        return sum(len(entry.value) for _, entry in result.rows)
     if isinstance(result, list):
         return sum(len(entry.value) for entry in result if isinstance(entry, Entry))
     return 0

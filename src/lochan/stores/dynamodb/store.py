@@ -49,6 +49,7 @@ from lochan.kv.store import (
     Stamp,
     Won,
 )
+from lochan.kv.walk import WalkPage
 from lochan.process import after_fork
 from lochan.stores.dynamodb import items as forms
 from lochan.stores.dynamodb.address import DynamoAddress
@@ -77,6 +78,7 @@ from lochan.stores.dynamodb.transactions import (
     apply_change,
     set_row,
 )
+from lochan.stores.dynamodb.walk import walk_table
 
 CAPABILITIES: Final = Capabilities(
     # An item has 400 KB, names and attributes included; what is above stores no larger value.
@@ -217,6 +219,11 @@ class DynamoStore:
                     return Page(entries, key)
                 entries.append(forms.read_entry(key, item))
         return Page(entries, None)
+
+    def walk(self, prefix: bytes, cursor: bytes, limit: int) -> WalkPage:
+        """Returns one page of the rows of many partitions; reads the whole table for them."""
+        self._client.check_open()
+        return walk_table(self._client, self.scan, prefix, cursor, limit)
 
     def apply(self, adds: Adds, condition: SetIf) -> Outcome:
         """Adds objects and sets one row if it is as expected; else writes nothing."""

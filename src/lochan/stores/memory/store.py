@@ -44,6 +44,7 @@ from lochan.kv.store import (
     Stamp,
     Won,
 )
+from lochan.kv.walk import Located, WalkPage, check_walk, decode_cursor, encode_cursor
 from lochan.process import FORK_ADVICE, after_fork
 
 # The same bounds as the embedded store, so that what passes its tests here passes there too.
@@ -172,6 +173,23 @@ class MemoryStore:
             more = first + limit < last
             next_start = table.keys[first + limit] if more else None
             return Page([table.rows[key] for key in chosen], next_start)
+
+    def walk(self, prefix: bytes, cursor: bytes, limit: int) -> WalkPage:
+        """Returns one page of the rows of many partitions, ordered by partition and key."""
+        check_walk(prefix, cursor, limit)
+        first, start = decode_cursor(prefix, cursor)
+        with self._lock:
+            self._check_open()
+            names = [each for each in self._tables if each.startswith(prefix) and each >= first]
+            rows: list[Located] = []
+            for name in sorted(names):
+                table = self._tables[name]
+                at = bisect_left(table.keys, start) if name == first else 0
+                for key in table.keys[at : at + limit + 1 - len(rows)]:
+                    if len(rows) == limit:
+                        return WalkPage(rows, encode_cursor(name, key))
+                    rows.append((name, table.rows[key]))
+            return WalkPage(rows, None)
 
     def apply(self, adds: Adds, condition: SetIf) -> Outcome:
         """Adds objects and sets one row if it is as expected; else writes nothing."""

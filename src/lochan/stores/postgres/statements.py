@@ -82,6 +82,16 @@ def scan(schema: str, table: Table, ends: bool) -> bytes:
 
 
 @cache
+def walk(schema: str, table: Table) -> bytes:
+    """Arguments: partition, key in two parts, the partition that ends the walk, limit."""
+    return (
+        f"SELECT partition, key, rest, stamp, half_day, value FROM {_at(schema, table)} "
+        "WHERE (partition, key, rest) >= (%b, %b, %b) AND partition < %b "
+        "ORDER BY partition, key, rest LIMIT %b"
+    ).encode()
+
+
+@cache
 def add_many(schema: str, tables: Sequence[Table]) -> bytes:
     """Arguments for each table: half-day, arrays of items, half-day."""
     return _joined([_add(schema, table, _next_stamp(schema), "") for table in tables])

@@ -52,6 +52,7 @@ from lochan.kv.store import (
     SetIf,
     Won,
 )
+from lochan.kv.walk import WalkPage
 from lochan.process import after_fork
 from lochan.stores.postgres import statements
 from lochan.stores.postgres.address import Address
@@ -71,6 +72,7 @@ from lochan.stores.postgres.tables import (
     stamp_number,
     table_of,
 )
+from lochan.stores.postgres.walk import walk_tables
 from lochan.stores.postgres.watchdog import Watchdog
 
 CAPABILITIES: Final = Capabilities(
@@ -209,6 +211,11 @@ class PostgresStore:
             head, rest, *_ = found.pop()
             next_start = head + rest
         return Page([_entry(head + rest, row) for head, rest, *row in found], next_start)
+
+    def walk(self, prefix: bytes, cursor: bytes, limit: int) -> WalkPage:
+        """Returns one page of the rows of many partitions."""
+        self._pool.check_open()
+        return walk_tables(self._read, self._schema, prefix, cursor, limit)
 
     def apply(self, adds: Adds, condition: SetIf) -> Outcome:
         """Adds objects and sets one row if it is as expected; else writes nothing."""

@@ -53,6 +53,7 @@ from lochan.kv.store import (
     Stamp,
     Won,
 )
+from lochan.kv.walk import WalkPage
 from lochan.process import after_fork, never_destroy
 from lochan.stores.rocksdb.database import open_database
 from lochan.stores.rocksdb.directory import Directory
@@ -79,6 +80,7 @@ from lochan.stores.rocksdb.rows import (
     row_prefix_end,
 )
 from lochan.stores.rocksdb.running_calls import RunningCalls
+from lochan.stores.rocksdb.walk import walk_ranges
 
 CAPABILITIES: Final = Capabilities(
     # Far above any object; a batch of such rows still fits the write buffers several times.
@@ -232,6 +234,10 @@ class RocksStore:
         width = len(prefix)
         next_start = rows.pop()[0][width:] if len(rows) > limit else None
         return Page(read_entries(rows, width), next_start)
+
+    def walk(self, prefix: bytes, cursor: bytes, limit: int) -> WalkPage:
+        """Returns one page of the rows of many partitions."""
+        return walk_ranges(self._read_range, prefix, cursor, limit)
 
     def apply(self, adds: Adds, condition: SetIf) -> Outcome:
         """Adds objects and sets one row if it is as expected; else writes nothing."""

@@ -23,6 +23,8 @@ from threading import Lock
 from typing import Final, TypeVar
 
 from lochan.base.errors import Unavailable, Unknown
+from lochan.base.keys import prefix_end
+from lochan.base.limits.storage import PARTITION_BYTES_MAX
 from lochan.kv.arguments import (
     check_adds,
     check_apply,
@@ -53,6 +55,7 @@ from lochan.kv.store import (
     Stamp,
     Won,
 )
+from lochan.kv.walk import WalkPage, check_walk, decode_cursor, encode_cursor
 from lochan.process import after_fork
 from lochan.stores.sqlite.connections import SqliteConnections
 from lochan.stores.sqlite.failures import commit_failure, failure
@@ -84,6 +87,10 @@ _SCAN: Final = (
 _SCAN_UNTIL: Final = (
     "SELECT key, value, stamp, half_day FROM rows WHERE partition = ? AND key >= ? AND key < ? "
     "ORDER BY key LIMIT ?"
+)
+_WALK: Final = (
+    "SELECT partition, key, value, stamp, half_day FROM rows "
+    "WHERE (partition, key) >= (?, ?) AND partition < ? ORDER BY partition, key LIMIT ?"
 )
 _NEXT_STAMP: Final = "UPDATE stamps SET last = last + 1 RETURNING last"
 _PUT: Final = (
@@ -198,6 +205,24 @@ class SqliteStore:
         return Page(
             [Entry(key, value, _stamp(stamp), half_day) for key, value, stamp, half_day in found],
             next_start,
+        )
+
+    def walk(self, prefix: bytes, cursor: bytes, limit: int) -> WalkPage:
+        """Returns one page of the rows of many partitions, ordered by partition and key."""
+        self._connections.check_open()
+        check_walk(prefix, cursor, limit)
+        # No partition is longer than this end.
+        end = prefix_end(prefix) or prefix + b"\xff" * PARTITION_BYTES_MAX
+        names = (*decode_cursor(prefix, cursor), end)
+        with self._connections.use() as database, _reading():
+            found = database.execute(_WALK, (*names, limit + 1)).fetchall()
+        next_cursor = encode_cursor(*found.pop()[:2]) if len(found) > limit else None
+        return WalkPage(
+            [
+                (Partition(partition), Entry(key, value, _stamp(stamp), half_day))
+                for partition, key, value, stamp, half_day in found
+            ],
+            next_cursor,
         )
 
     def apply(self, adds: Adds, condition: SetIf) -> Outcome:

@@ -22,7 +22,7 @@ from __future__ import annotations
 import pytest
 
 _SUITES = ("arguments", "bulk", "concurrency", "conditional", "crash", "durability", "faults")
-_SHARED = ("fork", "row", "sample_rows", "scan")
+_SHARED = ("fork", "row", "sample_rows", "scan", "walk")
 _BLOCKS = ("block_fork", "block_imports", "block_parts", "block_reads", "block_uploads")
 pytest.register_assert_rewrite(
     "lochan.testing.killed_writer",
@@ -45,6 +45,7 @@ from lochan.testing.contracts.fork import ForkRefusedContract, ForkSharedContrac
 from lochan.testing.contracts.opened import OpenedByUrl  # noqa: E402
 from lochan.testing.contracts.row import RowContract  # noqa: E402
 from lochan.testing.contracts.scan import ScanContract  # noqa: E402
+from lochan.testing.contracts.walk import WalkContract  # noqa: E402
 
 PLAIN_CONTRACTS = (
     RowContract,
@@ -86,4 +87,5 @@ __all__ = [
     "OpenedByUrl",
     "RowContract",
     "ScanContract",
+    "WalkContract",
 ]
