@@ -16,7 +16,6 @@ from lochan.testing.contracts import (
     WalkContract,
 )
 
-
 SUITES = (*PLAIN_CONTRACTS, DurabilityContract, ForkRefusedContract, WalkContract)
 
 

@@ -147,7 +147,7 @@ def test_a_certificate_that_the_machine_does_not_trust_is_refused(secure_server,
 def test_a_certificate_is_checked_for_the_host_of_the_url(secure_server, monkeypatch):
     # The name resolves to this machine, for which the certificate is; the name is another one.
     found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", secure_server.port))]
-    monkeypatch.setattr("lochan.identity.addresses.socket.getaddrinfo", lambda *_, **__: found)
+    monkeypatch.setattr("lochan.outbound.addresses.socket.getaddrinfo", lambda *_, **__: found)
     url = f"https://issuer.example:{secure_server.port}/keys"
     with pytest.raises(Unavailable, match="Hostname mismatch"):
         KeyFetch(url, any_address=True).fetch()

@@ -6,7 +6,8 @@ and hands those that the filter accepts to the listener, one after the other. Th
 that is started elsewhere (`assembly/events.py`), or an actor of a simulation.
 
 * An event whose call raised is tried again after a sleep that doubles, with jitter. After the last
-  attempt it is a dead letter: kept in memory for an operator, and counted.
+  attempt it is a dead letter: kept in memory for an operator, and counted. A listener may ask for
+  a longer sleep, or for no other attempt (`events/reactions.py`).
 * After several dead letters in a row the breaker opens: nothing is tried for a while, and then one
   event. Changes wait in the queue meanwhile.
 * A call that takes too long cannot be interrupted. While it runs the subscription is tripped and
@@ -32,6 +33,7 @@ from lochan.events.builder import EventBuilder
 from lochan.events.changes import Change
 from lochan.events.filters import AnyFilter
 from lochan.events.observers import UNOBSERVED, DeliveryObserver
+from lochan.events.reactions import EventRefused, error_text, pause_after
 from lochan.events.subscribers import (
     DeliveryOptions,
     DropPolicy,
@@ -47,7 +49,7 @@ _NS_OF_MS: Final = 1_000_000
 
 
 class DeadLetter(msgspec.Struct, frozen=True):
-    """An event that could not be delivered, and the exception of the last attempt."""
+    """An event that could not be delivered, and what an operator may see of the last exception."""
 
     event: Event
     error: str
@@ -233,50 +235,54 @@ class Delivery:
         options = self._options
         sleep_ms = options.sleep_first_ms
         attempts = 1
-        while not self._attempt(event, attempts):
-            if attempts >= options.attempts_max or self._is_stopping or self._failures:
-                # After a dead letter, one attempt shows whether the receiver is back.
-                self._give_up(event)
+        while (failure := self._attempt(event, attempts)) is not None:
+            # After a dead letter, one attempt shows whether the receiver is back.
+            is_last = attempts >= options.attempts_max or self._is_stopping or self._failures > 0
+            if is_last or isinstance(failure, EventRefused):
+                self._give_up(event, pause_after(failure))
                 return False
             attempts += 1
             with self._lock:
                 self._retried += 1
-            self._sleep(sleep_ms)
+            self._sleep(sleep_ms, pause_after(failure))
             sleep_ms *= 2
         with self._lock:
             self._delivered += 1
             self._failures = 0
         return True
 
-    def _sleep(self, sleep_ms: float) -> None:
+    def _sleep(self, sleep_ms: float, asked_ms: float = 0.0) -> None:
+        """Sleeps for half of the time or more; for as long in addition as the listener asked."""
         longest_ms = min(sleep_ms, self._options.sleep_max_ms)
-        self._ports.waiting.sleep_ms(self._ports.random.between(longest_ms / 2, longest_ms))
+        jitter_ms = self._ports.random.between(longest_ms / 2, longest_ms)
+        self._ports.waiting.sleep_ms(asked_ms + jitter_ms)
 
-    def _attempt(self, event: Event, number: int) -> bool:
-        """Calls the listener; returns whether it took the event in time."""
+    def _attempt(self, event: Event, number: int) -> Exception | None:
+        """Calls the listener; returns what it raised."""
         begin_ns = self._call_since_ns = self._now_ns()
         try:
             call = partial(hand_over, self._listener, event)
             self._observer.attempt(self.name, event, number, call)
         except Exception as error:
             with self._lock:
-                self._last_error = type(error).__name__
+                self._last_error = error_text(error)
                 self._is_failing = True
-            return False
+            return error
         finally:
             self._call_since_ns = None
             self._is_stuck = False
         self._is_failing = self._now_ns() - begin_ns > self._options.call_ms_max * _NS_OF_MS
-        return True
+        return None
 
-    def _give_up(self, event: Event) -> None:
+    def _give_up(self, event: Event, asked_ms: float) -> None:
         with self._lock:
             self._dead += 1
             self._failures += 1
             self.dead_letters.append(DeadLetter(event, self._last_error))
             if self._failures >= self._options.failures_max:
                 self._trips += 1
-                self._open_until_ns = self._now_ns() + self._options.breaker_ms * _NS_OF_MS
+                pause_ms = max(self._options.breaker_ms, asked_ms)
+                self._open_until_ns = self._now_ns() + int(pause_ms * _NS_OF_MS)
 
     def _call_takes_too_long(self) -> bool:
         since_ns = self._call_since_ns

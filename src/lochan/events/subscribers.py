@@ -42,7 +42,8 @@ class EventListener:
     """Gets events, one at a time and in the order of each reference; a method for each type.
 
     Each defaults to `on_event`; so does a type that this class does not know. A method that raises
-    is called again with the same event, a few times. It should return soon: one that takes longer
+    is called again with the same event, a few times; `events/reactions.py` has exceptions that ask
+    for a pause, or for no other call. It should return soon: one that takes longer
     than the limit trips its subscription, and events are dropped until it returns.
     """
 
@@ -153,7 +154,8 @@ class SubscriptionStatus(msgspec.Struct, frozen=True, kw_only=True):
     `queued`, `dropped` and `skipped` count changes, the others events. Of a skipped change no event
     may be accepted by the filter; a rejected event is refused by it when it is made. `trips` is how
     often the breaker opened or a call took too long. `lag_ms` is for how long the oldest change
-    waits. `last_error` is the name of the exception that was raised last.
+    waits. `last_error` is the name of the exception that was raised last, with the
+    text of those that may be shown (`events/reactions.py`).
     """
 
     state: SubscriptionState

@@ -8,23 +8,22 @@ credentials of machines, are refused; loopback is allowed only if the URL itself
 
 from __future__ import annotations
 
-import ipaddress
-import socket
 from typing import Final
 
 import httpx
 
 from lochan.base.errors import Invalid, Unavailable
 from lochan.base.limits.credentials import KEY_ADDRESS_CHARACTERS_MAX, KEY_FETCH_ADDRESSES_MAX
-
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-
-# Addresses of clouds for their own machines that are not link-local.
-_METADATA: Final = frozenset(
-    ipaddress.ip_address(text)
-    for text in ("100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254", "fd20:ce::254")
+from lochan.outbound.addresses import (
+    METADATA,
+    Address,
+    embedded,
+    is_loopback_host,
+    look_up,
+    parse_address,
 )
-_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+
+_PORTS: Final = {"https": 443, "http": 80}
 
 
 def key_url(text: str) -> httpx.URL:
@@ -42,30 +41,17 @@ def key_url(text: str) -> httpx.URL:
     return url
 
 
-def is_loopback_host(host: str) -> bool:
-    """Returns whether a host is literally this machine."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def resolve(url: httpx.URL, *, any_address: bool = False) -> list[str]:
     """Returns addresses of a host that may be connected to; Unavailable if there are none."""
     try:
-        found = socket.getaddrinfo(
-            url.host, url.port or (443 if url.scheme == "https" else 80), type=socket.SOCK_STREAM
-        )
-    except (OSError, UnicodeError):
+        addresses = look_up(url.host, url.port or _PORTS[url.scheme])
+    except OSError:
         raise Unavailable(f"the host {url.host!r} cannot be resolved") from None
-    addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
     on_loopback = is_loopback_host(url.host)
     allowed = [
         address
         for address in addresses
-        if any_address or is_allowed(_address(address), on_loopback=on_loopback)
+        if any_address or is_allowed(parse_address(address), on_loopback=on_loopback)
     ]
     if not allowed:
         raise Unavailable(
@@ -77,30 +63,14 @@ def resolve(url: httpx.URL, *, any_address: bool = False) -> list[str]:
 
 def is_allowed(address: Address, *, on_loopback: bool) -> bool:
     """Returns whether keys may be fetched from an address; private networks are allowed."""
-    embedded = _embedded(address)
+    address = embedded(address)
     if on_loopback:
-        return embedded.is_loopback
+        return address.is_loopback
     return not (
-        embedded.is_loopback
-        or embedded.is_link_local
-        or embedded.is_multicast
-        or embedded.is_unspecified
-        or embedded.is_reserved
-        or embedded in _METADATA
+        address.is_loopback
+        or address.is_link_local
+        or address.is_multicast
+        or address.is_unspecified
+        or address.is_reserved
+        or address in METADATA
     )
-
-
-def _address(text: str) -> Address:
-    return ipaddress.ip_address(text.partition("%")[0])
-
-
-def _embedded(address: Address) -> Address:
-    """Returns the IPv4 address that an IPv6 address leads to, or else the address itself."""
-    if isinstance(address, ipaddress.IPv6Address):
-        if address.ipv4_mapped is not None:
-            return address.ipv4_mapped
-        if address.sixtofour is not None:
-            return address.sixtofour
-        if address in _NAT64:
-            return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-    return address

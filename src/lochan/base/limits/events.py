@@ -64,3 +64,39 @@ REPLAY_COMMITS_READ: Final = 500
 
 # Operations of sampled requests whose trace is remembered for their events; each takes 200 bytes.
 EVENT_TRACES_MAX: Final = 10_000
+
+# How long a receiver may ask to wait before the next attempt; then it is asked again.
+EVENT_RETRY_AFTER_MS_MAX: Final = 60_000
+
+# The text of an error that operators see in logs and in the status.
+EVENT_ERROR_CHARACTERS_MAX: Final = 200
+
+# One attempt to send an event, from the look-up of the name to the head of the answer.
+WEBHOOK_TIMEOUT_MS: Final = 5_000
+
+# The body of a webhook request; the specification of CloudEvents asks receivers to take as much.
+WEBHOOK_BODY_BYTES_MAX: Final = 65_536
+
+# What is read of an answer, head and body: only its status and one header are used.
+WEBHOOK_ANSWER_BYTES_MAX: Final = 65_536
+
+# The head of an answer: most have less than 1 KB.
+WEBHOOK_HEAD_BYTES_MAX: Final = 16_384
+
+# Addresses of one host that are tried in an attempt; each gets a share of its time.
+WEBHOOK_ADDRESSES_MAX: Final = 4
+
+# The address of a receiver, as long as most servers accept one.
+WEBHOOK_URL_CHARACTERS_MAX: Final = 2_048
+
+# Secrets that sign at the same time: the old one and the new one, and some to spare.
+WEBHOOK_SECRETS_MAX: Final = 8
+
+# The shortest secret, in bytes; the specification of Standard Webhooks asks for 24 to 64.
+WEBHOOK_SECRET_BYTES_MIN: Final = 24
+
+# The longest one: more adds nothing to a signature with SHA-256.
+WEBHOOK_SECRET_BYTES_MAX: Final = 64
+
+# A file of secrets: each takes about 100 characters, and it may have comments.
+WEBHOOK_SECRETS_TEXT_BYTES_MAX: Final = 8_192

@@ -1,0 +1,56 @@
+"""Events as CloudEvents 1.0: the attributes that every receiver knows, around our own JSON.
+
+| attribute | value |
+|---|---|
+| `id` | the id of the event: the same at each repetition |
+| `source` | the repository as a path, behind the address that an operator may choose |
+| `type` | `dev.lochan.` and the type, such as `dev.lochan.COMMIT` |
+| `subject` | the short name of the reference |
+| `time` | when the change was made |
+| `traceparent` | the trace of the request that made the change, if it was sampled |
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import quote
+
+import msgspec
+
+from lochan.events.reactions import EventRefused
+from lochan.model.events import Event
+from lochan.wire.codec import encode, instant
+from lochan.wire.events import encode_event
+
+TYPE_PREFIX: Final = "dev.lochan."
+STRUCTURED: Final = "application/cloudevents+json; charset=utf-8"
+
+
+def attributes_of(event: Event, source: str, traceparent: str = "") -> dict[str, str]:
+    """Returns the attributes of an event; `source` stands before the path of the repository."""
+    found = {
+        "specversion": "1.0",
+        "id": event.id,
+        "source": f"{source.rstrip('/')}/r/{quote(event.repository, safe='')}",
+        "type": f"{TYPE_PREFIX}{event.type}",
+        "subject": event.reference.name,
+        "time": instant(event.time_us).isoformat().replace("+00:00", "Z"),
+        "datacontenttype": "application/json",
+    }
+    return {**found, "traceparent": traceparent} if traceparent else found
+
+
+def structured(event: Event, source: str, traceparent: str, bytes_max: int) -> bytes:
+    """Returns an event with its attributes as one JSON object of at most so many bytes."""
+    attributes = attributes_of(event, source, traceparent)
+    left = bytes_max - len(encode({**attributes, "data": None})) + len("null")
+    data = data_of(event, left)
+    return encode({**attributes, "data": msgspec.Raw(data)})
+
+
+def data_of(event: Event, bytes_max: int) -> bytes:
+    """Returns the JSON of an event, of which fields are left out until it fits."""
+    data = encode_event(event, bytes_max)
+    if len(data) > bytes_max:
+        raise EventRefused(f"the event has {len(data)} bytes in its shortest form")
+    return data
