@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from lochan.testing import dynamodb, postgres
+from lochan.testing import dynamodb, mongodb, postgres
 
 
 def _postgres(_: Path) -> str | None:
@@ -18,10 +18,16 @@ def _dynamodb(_: Path) -> str | None:
     return None if server is None else server.url(server.fresh_table())
 
 
+def _mongodb(_: Path) -> str | None:
+    server = mongodb.shared_server()
+    return None if server is None else server.url(server.fresh_database())
+
+
 # By scheme: the address of a fresh store, or None if its database is missing.
 URLS: dict[str, Callable[[Path], str | None]] = {
     "dynamodb": _dynamodb,
     "memory": lambda _: "memory:",
+    "mongodb": _mongodb,
     "postgresql": _postgres,
     "rocksdb": lambda folder: f"rocksdb:{folder / 'rocksdb'}",
     "sqlite": lambda folder: f"sqlite:{folder / 'store.db'}",

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lochan.assembly import open_store, store_schemes
+from lochan.assembly import open_store
+from tests.architecture.tree import project_settings
 from tests.stores.available import URLS, fresh_urls
 from tests.stores.repository_suite import history
 
@@ -27,4 +28,5 @@ def test_the_same_history_has_the_same_ids_on_every_store(tmp_path: Path, record
 
 
 def test_every_store_takes_part_in_that_comparison() -> None:
-    assert set(URLS) == set(store_schemes())
+    shipped = project_settings()["project"]["entry-points"]["lochan.stores"]
+    assert set(URLS) == set(shipped)

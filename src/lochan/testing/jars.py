@@ -230,6 +230,20 @@ def find_java(version: int) -> str | None:
     return None
 
 
+def has_compiler() -> bool:
+    """Returns whether Java can run a program from its source, which a mere runtime cannot."""
+    java = shutil.which("java")
+    if java is None:
+        return False
+    try:
+        answer = subprocess.run(  # noqa: S603 - the program is no input
+            [java, "--list-modules"], capture_output=True, text=True, timeout=_ANSWER_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return "jdk.compiler@" in answer.stdout
+
+
 def free_port() -> int:
     """Returns a port of this machine on which nothing listens."""
     with socket.socket() as probe:
