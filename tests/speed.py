@@ -12,6 +12,7 @@ from typing import Any
 SLOW_FOLDERS = (
     "compat",
     "crash",
+    "fleet",
     "fuzz",
     "iceberg",
     "kernel/check",

@@ -148,6 +148,18 @@ class CassandraServer:
         """Returns the name of a keyspace that was not used before."""
         return f"test_{next(self._numbers)}"
 
+    def freeze(self) -> None:
+        """Stops the server where it is; connections stay open."""
+        self._server.freeze()
+
+    def thaw(self) -> None:
+        """Lets a frozen server go on."""
+        self._server.thaw()
+
+    def halt(self) -> None:
+        """Ends the server politely; its files stay."""
+        self._server.halt()
+
     def kill(self) -> None:
         """Ends the server at once, as a crash would; its files stay."""
         self._server.halt("KILL")

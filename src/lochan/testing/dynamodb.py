@@ -42,17 +42,47 @@ class DynamoServer:
         """Returns the name of a table that was not used before."""
         return f"test_{next(self._numbers)}"
 
+    def freeze(self) -> None:
+        """Stops the server where it is; connections stay open."""
+        self._server.freeze()
+
+    def thaw(self) -> None:
+        """Lets a frozen server go on."""
+        self._server.thaw()
+
+    def halt(self) -> None:
+        """Ends the server politely; its file stays, if it has one."""
+        self._server.halt()
+
+    def kill(self) -> None:
+        """Ends the server at once, as a crash would; its file stays, if it has one."""
+        self._server.halt("KILL")
+
+    def restart(self) -> None:
+        """Starts an ended server again, on its file and its port."""
+        self._server.restart()
+
     def stop(self) -> None:
         """Ends the server."""
         self._server.stop()
 
 
-@cache
-def shared_server() -> DynamoServer | None:
-    """Returns the server of this process, started at the first call; None if there is none."""
+def start_server(*, in_memory: bool = True) -> DynamoServer | None:
+    """Starts a server; None if Java or its jars are missing.
+
+    One that is not in memory has a file, and what it has acknowledged survives a kill.
+    """
     jars = find_jars(PACKAGE)
     if jars is None:
         return None
-    server = DynamoServer(JavaServer(jars, _MAIN, "-port", "PORT", "-inMemory"))
-    atexit.register(server.stop)
+    place = ("-inMemory",) if in_memory else ("-dbPath", "FOLDER", "-sharedDb")
+    return DynamoServer(JavaServer(jars, _MAIN, "-port", "PORT", *place))
+
+
+@cache
+def shared_server() -> DynamoServer | None:
+    """Returns the server of this process, started at the first call; None if there is none."""
+    server = start_server()
+    if server is not None:
+        atexit.register(server.stop)
     return server

