@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 from lochan.base.errors import NotFound
@@ -104,7 +105,8 @@ class FleetCheck:
         attempts = [
             self._attempt(one)
             for one in self.recorded.operations
-            if one.branch == branch and one.kind in ("commit", "merge", "transplant", "files", "head")
+            if one.branch == branch
+            and one.kind in ("commit", "merge", "transplant", "files", "head")
         ]
         yield from find_violations(chain, attempts)
 
@@ -235,7 +237,7 @@ class FleetCheck:
 
 
 def _gaps(line: Sequence[LogEntry]) -> Iterator[str]:
-    for before, after in zip(line, line[1:], strict=False):
+    for before, after in pairwise(line):
         if after.parent != before.meta.hash:
             yield f"the commit {(after.meta.hash or '')[:12]} does not follow on the one before"
 

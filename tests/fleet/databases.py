@@ -36,11 +36,15 @@ class Server(Protocol):
 
 
 class Database(msgspec.Struct, frozen=True):
-    """How a kind of database is started; `address` returns that of an empty store on a port."""
+    """How a kind of database is started; `address` returns that of an empty store on a port.
+
+    `stops` are the ways in which it may be stopped without losing what it has acknowledged itself.
+    """
 
     start: Callable[[], Any]
     address: Callable[[Any, int], str]
     missing: str
+    stops: tuple[str, ...] = ("freeze", "kill", "halt")
     shared: bool = False
 
 
@@ -66,11 +70,10 @@ DATABASES: Final = {
         lambda: dynamodb.start_server(in_memory=False),
         lambda server, port: server.url(f"fleet_{next(_numbers)}", port=port),
         dynamodb.MISSING,
+        # A killed DynamoDB Local has lost transactions that it had acknowledged: of 2,250, seven.
+        stops=("freeze", "halt"),
     ),
 }
-
-STOPS: Final = ("freeze", "kill", "halt")
-"""Frozen: connections stay open and nothing answers. Killed: as in a crash. Halted: politely."""
 
 each_database = pytest.mark.parametrize(
     "scheme", [pytest.param(one, marks=pytest.mark.xdist_group(one)) for one in DATABASES]
@@ -92,7 +95,10 @@ def started(scheme: str) -> Iterator[tuple[Database, Any]]:
 
 
 def stop(server: Server, how: str) -> None:
-    """Stops a database in one of STOPS."""
+    """Stops a database.
+
+    Frozen: connections stay open and nothing answers. Killed: as in a crash. Halted: politely.
+    """
     getattr(server, how)()
 
 

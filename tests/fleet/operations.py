@@ -40,9 +40,6 @@ TURNS: Final = ("turn-0", "turn-1")
 SLOTS: Final = 4
 NEVER: Final = float("inf")
 
-# A client whose request met an outage waits a moment, as a person would.
-PAUSE_S: Final = 0.05
-
 
 class Operation(msgspec.Struct, kw_only=True):
     """One request: `name` is the message of the commit that it makes, "" for a read of the head."""
@@ -98,11 +95,12 @@ class Recorded:
 
 
 class FleetClient:
-    """One client; `systems` are the servers that it knows, the first one is its own."""
+    """One client; `systems` are the servers that it knows."""
 
-    def __init__(
-        self, systems: Sequence[Any], recorded: Recorded, number: int, seed: int
-    ) -> None:
+    pause_s = 0.2
+    """After a request that met an outage."""
+
+    def __init__(self, systems: Sequence[Any], recorded: Recorded, number: int, seed: int) -> None:
         self.systems = systems
         self.recorded = recorded
         self.number = number
@@ -128,7 +126,7 @@ class FleetClient:
         try:
             while not self.recorded.ending:
                 self.step()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the run has failed
+        except Exception as error:
             self.recorded.fail(f"client {self.number}: {type(error).__name__}: {error}")
 
     def step(self) -> None:
@@ -159,7 +157,7 @@ class FleetClient:
         if outage:
             self._at = (self._at + 1) % len(self.systems)
             with self.recorded.changed:
-                self.recorded.changed.wait_for(lambda: self.recorded.ending, PAUSE_S)
+                self.recorded.changed.wait_for(lambda: self.recorded.ending, self.pause_s)
         return answer
 
     def send(self, one: Operation, call: Callable[[], Any]) -> Any:
@@ -189,9 +187,7 @@ class FleetClient:
         one = Operation(kind="commit", branch=branch, name=self.new_name(), puts={})
         one.puts = {key: one.name}
         put = Put(key=(key,), content=table(one.name, content_id))
-        answer = self.attempt(
-            one, lambda: self.system.commits.commit(branch, one.name, [put])
-        )
+        answer = self.attempt(one, lambda: self.system.commits.commit(branch, one.name, [put]))
         if answer is not None:
             for added in answer.added:
                 self._slots[at] = (key, added.content_id)
@@ -222,9 +218,7 @@ class FleetClient:
         if source is None:
             return
         one = Operation(kind="merge", branch=branch, name=self.new_name(), source=source)
-        self._carry(
-            one, lambda: self.system.merges.merge(branch, f"@{source}", one.name)
-        )
+        self._carry(one, lambda: self.system.merges.merge(branch, f"@{source}", one.name))
 
     def transplant(self, branch: str) -> None:
         other = self._other(branch)
@@ -234,9 +228,7 @@ class FleetClient:
             return
         source = self.pick.choice([entry.meta.hash for entry in entries])
         one = Operation(kind="transplant", branch=branch, name=self.new_name(), source=source)
-        self._carry(
-            one, lambda: self.system.merges.transplant(branch, other, [source], one.name)
-        )
+        self._carry(one, lambda: self.system.merges.transplant(branch, other, [source], one.name))
 
     def _carry(self, one: Operation, call: Callable[[], Any]) -> None:
         answer = self.attempt(one, call)

@@ -40,6 +40,6 @@ class StatusCounts(httpx.HTTPTransport):
     def summary(self) -> str:
         """Returns how often each status came, and after how long at most."""
         return ", ".join(
-            f"{status} × {times} (≤ {self.longest_s[status]:.1f} s)"
+            f"{times} of {status} within {self.longest_s[status]:.1f} s"
             for status, times in sorted(self.statuses.items())
         )

@@ -19,17 +19,18 @@ from tests.profile import counted
 from tests.service.bench import table
 
 CLIENTS = 4
-WRITES = counted(400, 4_000)
+WRITES = counted(500, 4_000)
 
 
 class Wrong(FleetClient):
-    """A client whose system breaks a promise at each fifth request of some kinds."""
+    """A client whose system breaks a promise at every third request of some kinds."""
 
     kinds: tuple[str, ...] = ("commit",)
+    pause_s = 0.0
     _numbers = count(1)
 
     def send(self, one: Operation, call: Callable[[], Any]) -> Any:
-        if one.kind in self.kinds and not next(self._numbers) % 5:
+        if one.kind in self.kinds and not next(self._numbers) % 3:
             return self.mistreat(one, call)
         return call()
 

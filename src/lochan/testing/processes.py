@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import select
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from signal import Signals
+from signal import SIGKILL, Signals, pidfd_send_signal
 
 
 def family_of(pid: int) -> list[int]:
@@ -28,13 +29,22 @@ def signal_family(pid: int, signal: Signals) -> None:
             os.kill(one, signal)
 
 
-def is_running(pid: int) -> bool:
-    """Returns whether there is such a process, and it has not ended."""
+def kill_family(pid: int) -> None:
+    """Kills a process and its descendants; returns when all have ended, zombies included."""
+    descriptors: list[int] = []
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return stat.rpartition(")")[2].split()[0] not in ("X", "Z")
+        for one in family_of(pid):
+            with suppress(ProcessLookupError):
+                descriptors.append(os.pidfd_open(one))
+        for descriptor in descriptors:
+            with suppress(ProcessLookupError):
+                pidfd_send_signal(descriptor, SIGKILL)
+        for descriptor in descriptors:
+            # The descriptor of a process can be read when the process has ended.
+            select.select([descriptor], [], [])
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
 
 
 def _processes() -> Iterator[tuple[int, int]]:
