@@ -17,12 +17,13 @@ from lochan.testing.contracts import (
     ForkSharedContract,
     OpenedByUrl,
     RowContract,
+    WalkContract,
 )
 from lochan.testing.mongodb import GROUP, MISSING, shared_server
 from tests.profile import PROFILE
 
 SHORT = (RowContract, ConditionalContract, BulkContract, ConcurrencyContract, FaultContract)
-FULL = (*PLAIN_CONTRACTS, DurabilityContract)
+FULL = (*PLAIN_CONTRACTS, DurabilityContract, WalkContract)
 SUITES = (OpenedByUrl, *(FULL if PROFILE == "deep" else SHORT), ForkSharedContract)
 
 

@@ -2,12 +2,13 @@
 
 It is between a driver and a real server, so that a connection can end at any byte of any exchange.
 Bytes are counted from the moment a fault is planned; a fault happens once, afterwards everything
-passes. Nothing here measures time: delayed bytes wait for `release`.
+passes. Delayed bytes wait for `release`, and dripping bytes come one by one until then.
 """
 
 from __future__ import annotations
 
 import socket
+import struct
 from contextlib import suppress
 from enum import Enum
 from threading import Condition, Event, Thread
@@ -15,6 +16,9 @@ from types import TracebackType
 from typing import Final
 
 _CHUNK_BYTES: Final = 65_536
+
+# A socket that is closed with this option sends a reset instead of its end.
+_RESET_AT_CLOSE: Final = struct.pack("ii", 1, 0)
 
 
 class Way(Enum):
@@ -31,13 +35,17 @@ class WireFault(Enum):
     CUT = "both ends see the connection close"
     DROP = "bytes are lost, the connection stays open"
     DELAY = "bytes wait until they are released"
+    RESET = "both ends see the connection reset"
+    DRIP = "bytes come one by one, with pauses, until they are released"
 
 
 class FaultyWire:
     """Listens on a port of its own and forwards to the server's; `with` closes it."""
 
-    def __init__(self, server_port: int) -> None:
+    def __init__(self, server_port: int, pause_s: float = 0.0) -> None:
         self._server_port = server_port
+        self._pause_s = pause_s
+        self._resets: set[socket.socket] = set()
         self._changed = Condition()
         self._passed = dict.fromkeys(Way, 0)
         self._fault = WireFault.NOTHING
@@ -127,10 +135,37 @@ class FaultyWire:
                     self.happened.set()
                     self._wait_for_release()
                     target.sendall(chunk[allowed:])
-        _end(source, target)
+                elif fault is WireFault.DRIP:
+                    self.happened.set()
+                    self._drip(target, chunk[allowed:])
+                elif fault is WireFault.RESET:
+                    self._reset(source, target)
+                    self.happened.set()
+                    break
         with self._changed:
+            reset = source in self._resets
+            self._resets.discard(source)
             self._sockets.discard(source)
+        if not reset:
+            _end(source, target)
         source.close()
+
+    def _reset(self, *ends: socket.socket) -> None:
+        """Lets both threads of a connection close their sockets with a reset."""
+        with self._changed:
+            self._resets |= set(ends)
+        for end in ends:
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_AT_CLOSE)
+            # Wakes up the thread that reads from it, and sends nothing.
+            end.shutdown(socket.SHUT_RD)
+
+    def _drip(self, target: socket.socket, rest: bytes) -> None:
+        for at in range(len(rest)):
+            with self._changed:
+                self._changed.wait_for(
+                    lambda: self._fault is not WireFault.DRIP, timeout=self._pause_s
+                )
+            target.sendall(rest[at : at + 1])
 
     def _allow(self, way: Way, size: int) -> tuple[int, WireFault]:
         """Returns how many of the bytes to forward, and the fault that follows them."""
@@ -141,7 +176,7 @@ class FaultyWire:
                 return size, WireFault.NOTHING
             self._passed[way] += left
             fault = self._fault
-            if fault is not WireFault.DELAY:
+            if fault not in (WireFault.DELAY, WireFault.DRIP):
                 self._fault = WireFault.NOTHING
             return left, fault
 

@@ -2,7 +2,7 @@
 
 `_id` is the compound key `{p: partition, k: key}`, unique by itself. `v` is the value, `s` 16
 random bytes of the last write, `h` the half-day. MongoDB orders binary values by their length
-first, so a key is stored as a string with one character for each byte (Latin-1): strings are
+first, so both are stored as strings with one character for each byte (Latin-1): strings are
 compared by their UTF-8, which has the order of the characters, and so that of the bytes.
 
 A stamp is `s` and `h` together. To renew an object is then to raise `h`, which one statement does
@@ -17,12 +17,12 @@ from typing import Any, Final
 
 from lochan.base.checks import check_stored
 from lochan.base.errors import Corrupt
-from lochan.kv.store import ABSENT, PRESENT, Entry, Expected, Partition, SetIf, Stamp
+from lochan.kv.store import ABSENT, PRESENT, Entry, Expected, Name, Partition, SetIf, Stamp
 
 MARK_BYTES: Final = 16
 _HALF_DAY_BYTES: Final = 4
 
-# Behind every key: the first character that no byte has.
+# Behind all that a byte can be: the first character that no byte has.
 _BEHIND: Final = "\u0100"
 
 Document = dict[str, Any]
@@ -35,16 +35,28 @@ def new_mark() -> bytes:
 
 def row_id(partition: Partition, key: bytes) -> Document:
     """Returns the compound key of a row; the order of its fields counts."""
-    return {"p": partition, "k": key.decode("latin-1")}
+    return {"p": partition.decode("latin-1"), "k": key.decode("latin-1")}
+
+
+def read_name(document: Document) -> Name:
+    """Returns partition and key of a document."""
+    where = document["_id"]
+    try:
+        return Partition(where["p"].encode("latin-1")), where["k"].encode("latin-1")
+    except UnicodeEncodeError as error:
+        raise Corrupt("the collection has a key that is not Lochan's") from error
 
 
 def key_range(partition: Partition, start: bytes, end: bytes | None) -> Document:
     """Returns the condition on `_id` for the keys from `start` to before `end`."""
-    behind = {"p": partition, "k": _BEHIND}
-    return {
-        "$gte": row_id(partition, start),
-        "$lt": behind if end is None else row_id(partition, end),
-    }
+    first = row_id(partition, start)
+    behind = {**first, "k": _BEHIND}
+    return {"$gte": first, "$lt": behind if end is None else row_id(partition, end)}
+
+
+def walk_range(prefix: bytes, partition: Partition, key: bytes) -> Document:
+    """Returns the condition on `_id` for a row and all behind it whose partitions begin so."""
+    return {"$gte": row_id(partition, key), "$lt": {"p": prefix.decode("latin-1") + _BEHIND}}
 
 
 def read_entry(document: Document) -> Entry:
@@ -52,10 +64,7 @@ def read_entry(document: Document) -> Entry:
     value, mark, half_day = document.get("v"), document.get("s"), document.get("h")
     whole = isinstance(value, bytes) and isinstance(mark, bytes) and isinstance(half_day, int)
     check_stored(whole, "a document of the collection has lost fields")
-    try:
-        key = document["_id"]["k"].encode("latin-1")
-    except UnicodeEncodeError as error:
-        raise Corrupt("the collection has a key that is not Lochan's") from error
+    _, key = read_name(document)
     return Entry(key, document["v"], stamp_of(document["s"], document["h"]), document["h"])
 
 

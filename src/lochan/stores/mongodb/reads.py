@@ -19,8 +19,9 @@ import msgspec
 from lochan.base.errors import Corrupt, Exhausted, StoreClosed, Unavailable
 from lochan.base.ids import INSTANCE_ID_BYTES
 from lochan.kv.store import Kind, Name, Partition
+from lochan.kv.walk import Located, WalkPage, check_walk, decode_cursor, encode_cursor
 from lochan.stores.mongodb.client import MongoClient
-from lochan.stores.mongodb.documents import Document, row_id
+from lochan.stores.mongodb.documents import Document, read_entry, read_name, row_id, walk_range
 from lochan.stores.mongodb.schema import VERSION_ID
 
 _LINEARIZABLE: Final = "linearizable"
@@ -40,6 +41,8 @@ def find(
     """Returns at most `limit` documents, fewer if they are large."""
     command = {"find": client.collection, "filter": where, "limit": limit, "batchSize": limit + 1}
     cursor = client.read({**command, **more}, level)["cursor"]
+    if cursor["id"] and not cursor["firstBatch"]:
+        raise Unavailable("MongoDB returned an empty batch before the end")
     if cursor["id"]:
         # The server would keep it for ten minutes.
         with suppress(Exhausted, StoreClosed, Unavailable):
@@ -72,19 +75,32 @@ def _fetch(
         for document in batch.documents:
             left.remove(document["_id"])
             if document["_id"] != VERSION_ID:
-                found[_name(document)] = document
+                found[read_name(document)] = document
         if batch.whole:
             break
-        if not batch.documents:
-            raise Unavailable("MongoDB returned an empty batch before the end")
     if check and VERSION_ID in left:
         raise Corrupt("the collection of this store is gone")
     return found
 
 
-def _name(document: Document) -> Name:
-    where = document["_id"]
-    return Partition(bytes(where["p"])), where["k"].encode("latin-1")
+def walk_rows(client: MongoClient, prefix: bytes, cursor: bytes, limit: int) -> WalkPage:
+    """Returns one page of the rows whose partitions begin with the prefix, in the order of names.
+
+    A cursor names the row that is next, or one before it that does not exist.
+    """
+    check_walk(prefix, cursor, limit)
+    where = {"_id": walk_range(prefix, *decode_cursor(prefix, cursor))}
+    batch = find(client, where, limit + 1, sort={"_id": 1})
+    rows: list[Located] = []
+    for document in batch.documents:
+        partition, key = read_name(document)
+        if len(rows) == limit:
+            return WalkPage(rows, encode_cursor(partition, key))
+        rows.append((partition, read_entry(document)))
+    if batch.whole:
+        return WalkPage(rows, None)
+    partition, entry = rows[-1]
+    return WalkPage(rows, encode_cursor(partition, entry.key + b"\x00"))
 
 
 def _is_object(partition: Partition) -> bool:

@@ -48,12 +48,13 @@ from lochan.kv.store import (
     SetIf,
     Won,
 )
+from lochan.kv.walk import WalkPage
 from lochan.process import after_fork
 from lochan.stores.mongodb import documents as forms
 from lochan.stores.mongodb.address import MongoAddress
 from lochan.stores.mongodb.client import MongoClient
 from lochan.stores.mongodb.failures import refusal
-from lochan.stores.mongodb.reads import fetch_rows, find
+from lochan.stores.mongodb.reads import fetch_rows, find, walk_rows
 from lochan.stores.mongodb.schema import prepare
 from lochan.stores.mongodb.statements import send_change, send_writes
 
@@ -167,9 +168,12 @@ class MongoStore:
         entries = [forms.read_entry(document) for document in batch.documents]
         if len(entries) > limit:
             return Page(entries[:limit], entries[limit].key)
-        if not batch.whole and not entries:
-            raise Unavailable("MongoDB returned an empty batch before the end")
         return Page(entries, None if batch.whole else entries[-1].key + b"\x00")
+
+    def walk(self, prefix: bytes, cursor: bytes, limit: int) -> WalkPage:
+        """Returns one page of the rows of all partitions that begin with the prefix."""
+        self._client.check_open()
+        return walk_rows(self._client, prefix, cursor, limit)
 
     def apply(self, adds: Adds, condition: SetIf) -> Outcome:
         """Adds objects and then sets one row if it is as expected, in one round trip."""
