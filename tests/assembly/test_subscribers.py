@@ -169,6 +169,7 @@ _MAY_SUBSCRIBE = {
     "src/lochan/assembly/serve.py",
     "src/lochan/embedded/repository.py",
     "src/lochan/sinks/lines.py",
+    "src/lochan/sinks/webhook.py",
 }
 _STARTS = {"subscribe", "register", "read_subscribers"}
 

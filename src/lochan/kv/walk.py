@@ -68,5 +68,10 @@ def decode_cursor(prefix: bytes, cursor: bytes) -> tuple[Partition, bytes]:
     size = cursor[0]
     partition, key = cursor[_SIZE_BYTES : _SIZE_BYTES + size], cursor[_SIZE_BYTES + size :]
     if len(partition) != size or not partition.startswith(prefix):
-        raise Invalid("the cursor is not one of this walk")
+        raise foreign_cursor()
     return Partition(partition), key
+
+
+def foreign_cursor() -> Invalid:
+    """Returns the error for a cursor that this walk has not returned."""
+    return Invalid("the cursor is not one of this walk")

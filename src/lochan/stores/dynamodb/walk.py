@@ -14,10 +14,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from lochan.base.errors import Invalid
 from lochan.base.keys import prefix_end
 from lochan.kv.store import Page, Partition
-from lochan.kv.walk import Located, WalkPage, check_walk, decode_cursor, encode_cursor
+from lochan.kv.walk import (
+    Located,
+    WalkPage,
+    check_walk,
+    decode_cursor,
+    encode_cursor,
+    foreign_cursor,
+)
 from lochan.stores.dynamodb import items as forms
 from lochan.stores.dynamodb.client import DynamoClient
 from lochan.stores.dynamodb.names import HEAD_BYTES, ItemPlace, collection_of, is_mark
@@ -79,5 +85,5 @@ def _decode(cursor: bytes) -> tuple[ItemPlace | None, bytes]:
         parts.append(rest[_SIZE_BYTES : _SIZE_BYTES + size])
         rest = rest[_SIZE_BYTES + size :]
     if cursor and not (parts[0] and parts[1]):
-        raise Invalid("the cursor is not one of this walk")
+        raise foreign_cursor()
     return (ItemPlace(parts[0], parts[1]) if cursor else None), rest
