@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from lochan import assembly
-from lochan.assembly import open_store, store_schemes
+from lochan.assembly import STORE_GROUP, open_store
+from lochan.assembly.plugins import plugin_names
 from lochan.base.errors import InvalidUrl, NewerFormat, StoreClosed
 from lochan.kv.format import FORMAT_KEY, FORMAT_PARTITION, encode_mark
 from lochan.kv.store import Store
@@ -33,7 +34,7 @@ def install(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
 
 
 def test_both_embedded_stores_are_installed(tmp_path: Path) -> None:
-    assert {"memory", "rocksdb"} <= set(store_schemes())
+    assert {"memory", "rocksdb"} <= set(plugin_names(STORE_GROUP))
     for text in ("memory:", f"rocksdb:{tmp_path / 'store'}"):
         store = open_store(text)
         entry = store.get(FORMAT_PARTITION, FORMAT_KEY)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lochan.assembly import open_store, store_schemes
+from lochan.assembly import STORE_GROUP, open_store
+from lochan.assembly.plugins import plugin_names
 from lochan.stores.memory.store import MemoryStore
 from tests.architecture.tree import ROOT
 
@@ -38,11 +39,11 @@ def foreign_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("foreign_package")
 def test_a_store_of_another_package_is_found_by_its_scheme():
-    assert "mystore" in store_schemes()
+    assert "mystore" in plugin_names(STORE_GROUP)
     store = open_store("mystore:anything")
     assert isinstance(store, MemoryStore)
     store.close()
 
 
 def test_without_the_package_its_scheme_is_unknown():
-    assert "mystore" not in store_schemes()
+    assert "mystore" not in plugin_names(STORE_GROUP)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Final
 
+from lochan.assembly.plugins import load_plugin
 from lochan.base.errors import InvalidUrl
 from lochan.base.ports import Clock, Random
 from lochan.base.secrets import Secret
@@ -44,28 +44,5 @@ def open_blocks(
         access_key=access_key,
         secret_key=secret_key,
     )
-    return _load_factory(url)(url, options)
-
-
-def block_schemes() -> list[str]:
-    """Returns the schemes that installed packages serve."""
-    return sorted({point.name for point in entry_points(group=BLOCKS_GROUP)})
-
-
-def _load_factory(url: StoreUrl) -> PlaceFactory:
-    scheme = url.scheme
-    points = {each.value: each for each in entry_points(group=BLOCKS_GROUP) if each.name == scheme}
-    if not points:
-        known = ", ".join(block_schemes())
-        raise InvalidUrl(f"no installed place for object data serves {scheme!r}; known are {known}")
-    if len(points) > 1:
-        rivals = " and ".join(sorted(points))
-        raise InvalidUrl(f"more than one installed place serves {scheme!r}: {rivals}")
-    (point,) = points.values()
-    try:
-        factory: PlaceFactory = point.load()
-    except ImportError as error:
-        raise InvalidUrl(
-            f"places of the kind {scheme!r} need a package that is not installed: {error}"
-        ) from error
-    return factory
+    factory: PlaceFactory = load_plugin(BLOCKS_GROUP, url.scheme, InvalidUrl)
+    return factory(url, options)

@@ -11,12 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
-from importlib.metadata import entry_points
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta
 
+from lochan.assembly.plugins import load_plugin
 from lochan.base.errors import Invalid
 from lochan.base.limits.events import (
     EVENT_ATTEMPTS_CEILING,
@@ -146,18 +146,8 @@ def _check_available(keys: SubscriberKeys) -> None:
 
 def _load(type_name: str, own: Mapping[str, Any]) -> Subscriber:
     """Makes a subscriber of a type, with the keys that are its own."""
+    factory: SubscriberFactory = load_plugin(SUBSCRIBER_GROUP, type_name)
     try:
-        return _factory(type_name)(own)
+        return factory(own)
     except Invalid as error:
         raise Invalid(f"the type {type_name!r}: {error.message}") from error
-
-
-def _factory(type_name: str) -> SubscriberFactory:
-    points = {each.value: each for each in entry_points(group=SUBSCRIBER_GROUP, name=type_name)}
-    if len(points) != 1:
-        known = ", ".join(sorted({each.name for each in entry_points(group=SUBSCRIBER_GROUP)}))
-        found = "several installed packages have it" if points else "no installed package has it"
-        raise Invalid(f"{found}; installed types: {known}")
-    (point,) = points.values()
-    factory: SubscriberFactory = point.load()
-    return factory
