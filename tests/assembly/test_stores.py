@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 
 import pytest
 
-from lochan import assembly
-from lochan.assembly import STORE_GROUP, open_store
+from lochan.assembly import STORE_GROUP, open_store, plugins
 from lochan.assembly.plugins import plugin_names
 from lochan.base.errors import InvalidUrl, NewerFormat, StoreClosed
 from lochan.kv.format import FORMAT_KEY, FORMAT_PARTITION, encode_mark
@@ -27,10 +26,10 @@ def open_newer(url: StoreUrl) -> Store:
 
 
 def install(monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
-    points = [
-        EntryPoint(name.rstrip("_"), value, "lochan.stores") for name, value in values.items()
-    ]
-    monkeypatch.setattr(assembly, "entry_points", lambda group: points)
+    points = EntryPoints(
+        EntryPoint(name.rstrip("_"), value, STORE_GROUP) for name, value in values.items()
+    )
+    monkeypatch.setattr(plugins, "entry_points", points.select)
 
 
 def test_both_embedded_stores_are_installed(tmp_path: Path) -> None:

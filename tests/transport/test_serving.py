@@ -136,7 +136,7 @@ def test_metrics_and_the_access_log_are_served_when_they_are_asked_for(tmp_path)
     ("setting", "value", "said"),
     [
         ("host", "0.0.0.0", "only this machine is served"),
-        ("store", "nonsense:x", "no installed package has 'nonsense'"),
+        ("store", "nonsense:x", "no installed package has the store 'nonsense'"),
         ("port", "x", "LOCHAN_PORT"),
     ],
 )

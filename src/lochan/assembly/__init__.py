@@ -23,7 +23,7 @@ def open_store(url_text: str, *, any_format: bool = False) -> Store:
     With `any_format` it is neither marked nor refused: for a check, which writes nothing.
     """
     url = parse_store_url(url_text)
-    factory: StoreFactory = load_plugin(STORE_GROUP, url.scheme, InvalidUrl)
+    factory: StoreFactory = load_plugin(STORE_GROUP, "store", url.scheme, InvalidUrl)
     store = factory(url)
     try:
         if not any_format:

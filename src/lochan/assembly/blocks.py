@@ -44,5 +44,5 @@ def open_blocks(
         access_key=access_key,
         secret_key=secret_key,
     )
-    factory: PlaceFactory = load_plugin(BLOCKS_GROUP, url.scheme, InvalidUrl)
+    factory: PlaceFactory = load_plugin(BLOCKS_GROUP, "kind of place", url.scheme, InvalidUrl)
     return factory(url, options)

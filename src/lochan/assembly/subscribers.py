@@ -146,7 +146,7 @@ def _check_available(keys: SubscriberKeys) -> None:
 
 def _load(type_name: str, own: Mapping[str, Any]) -> Subscriber:
     """Makes a subscriber of a type, with the keys that are its own."""
-    factory: SubscriberFactory = load_plugin(SUBSCRIBER_GROUP, type_name)
+    factory: SubscriberFactory = load_plugin(SUBSCRIBER_GROUP, "subscriber", type_name)
     try:
         return factory(own)
     except Invalid as error:
