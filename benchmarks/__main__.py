@@ -27,6 +27,7 @@ GROUPS = {
 _COMMANDS = {
     "access": "benchmarks.access",
     "against": "benchmarks.against",
+    "events": "benchmarks.events.command",
     "files-http": "benchmarks.http_files.command",
     "files": "benchmarks.files.command",
     "http": "benchmarks.http_load.command",
@@ -62,6 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "  python -m benchmarks against --old CHECKOUT   two versions in alternation\n"
         "  python -m benchmarks memory                   one repository against 200\n"
         "  python -m benchmarks streams                  large bodies, slow clients, events\n"
+        "  python -m benchmarks events                   what subscribers cost the commits\n"
         "  python -m benchmarks neighbours               a quiet caller beside a noisy one\n"
         "  python -m benchmarks files                    very many staged files, logs of paths\n"
         "\nof decisions by policies:\n"

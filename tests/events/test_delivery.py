@@ -60,8 +60,9 @@ class Bench:
         repositories = Repositories(self.store, self.ports, tuning=Tuning(observer=self.hub))
         self.repository = Embedded(self.store, repositories.create(Call(), "default"), "me")
 
-    def commit(self, name: str) -> None:
-        self.repository.commits.commit("main", name, [Put(key=(name,), content=table(name))])
+    def commit(self, *names: str) -> None:
+        puts = [Put(key=(name,), content=table(name)) for name in names]
+        self.repository.commits.commit("main", names[0], puts)
 
 
 def messages(collector: Collector) -> list[str]:
@@ -275,3 +276,35 @@ def test_a_subscriber_that_fails_at_its_start_is_cancelled_and_tried_again():
     assert runner._register(late)
     runner.close()
     assert len(attempts) == 2
+
+
+def test_subscriptions_that_want_the_same_share_the_events_of_a_change():
+    bench = Bench()
+    first, second, narrow = Collector(), Collector(), Collector(EventFilter(keys=("b",)))
+    for one in (first, second, narrow):
+        one.register(bench.hub)
+    bench.commit("a", "b")
+    for delivery in bench.started:
+        while delivery.turn():
+            pass
+    assert [event.type for event in first.events] == ["COMMIT", "CONTENT_STORED", "CONTENT_STORED"]
+    assert all(one is other for one, other in zip(first.events, second.events, strict=True))
+    assert [event.id for event in narrow.events] == [
+        first.events[0].id,
+        first.events[2].id,
+    ]
+
+
+def test_a_change_with_very_many_events_is_not_kept_for_others(monkeypatch):
+    monkeypatch.setattr("lochan.events.shared.EVENT_SHARED_MAX", 2)
+    bench = Bench()
+    first, second = Collector(), Collector()
+    for one in (first, second):
+        one.register(bench.hub)
+    bench.commit("a", "b")
+    for delivery in bench.started:
+        while delivery.turn():
+            pass
+    assert first.events == second.events
+    assert len(first.events) == 3
+    assert first.events[0] is not second.events[0]

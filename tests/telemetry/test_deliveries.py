@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Semaphore
 from typing import Any
 
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -28,6 +29,7 @@ class Fussy(EventListener):
 
     def __init__(self, failures: int) -> None:
         self.parents: list[tuple[str, str]] = []
+        self.taken = Semaphore(0)
         self._failures = failures
         self._tried: dict[str, int] = {}
 
@@ -36,6 +38,7 @@ class Fussy(EventListener):
         if self._tried[event.id] <= self._failures:
             raise RuntimeError("secret text of a receiver")
         self.parents.append((event.type, current_traceparent()))
+        self.taken.release()
 
 
 class Watched:
@@ -72,6 +75,8 @@ def test_a_delivery_continues_the_trace_of_its_request_and_every_attempt_is_a_sp
     with served(watched.runner, watched.ports, tracer=watched.traces) as address:
         commit_over_http(address, "k", traceparent=PARENT)
         commit_over_http(address, "other")
+        # A runner that is closed tries nothing again.
+        assert all(fussy.taken.acquire(timeout=60) for _ in range(4))
     watched.runner.close()
     watched.traces.close()
     assert [name for name, _ in fussy.parents] == ["COMMIT", "CONTENT_STORED"] * 2

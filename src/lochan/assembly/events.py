@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from lochan.assembly.subscribers import Registration
-from lochan.base.limits.events import EVENT_DRAIN_MS, EVENT_REGISTER_EVERY_MS
+from lochan.base.limits.events import EVENT_DRAIN_MS, EVENT_GATHER_MS, EVENT_REGISTER_EVERY_MS
 from lochan.events.delivery import Delivery
 from lochan.events.filters import EventFilter
 from lochan.events.hub import EventHub
@@ -92,7 +92,8 @@ class EventRunner:
 
     def _start(self, delivery: Delivery) -> None:
         bell = threading.Event()
-        delivery.wake = bell.set
+        # A bell that is set already costs the writer no lock.
+        delivery.wake = lambda: None if bell.is_set() else bell.set()
         thread = threading.Thread(
             target=_work, args=(delivery, bell, self._stopping), name="events", daemon=True
         )
@@ -154,9 +155,18 @@ def _work(delivery: Delivery, bell: threading.Event, stopping: threading.Event) 
         # Cleared before the queue is looked at: what comes later sets it again. `stop` and
         # `cancel` set it too, after what they changed.
         bell.clear()
-        if not delivery.turn():
-            pause_ms = delivery.pause_ms()
-            bell.wait(None if pause_ms is None or stopping.is_set() else pause_ms / 1_000)
+        if not (delivery.queued or delivery.is_over):
+            bell.wait()
+        # To wake a thread for each change would cost the writers more than the deliveries; and what
+        # is a little older is mostly durable, so that the worker causes no flush of its own.
+        count = max(delivery.queued, 1)
+        stopping.wait(EVENT_GATHER_MS / 1_000)
+        for _ in range(count):
+            if not delivery.turn():
+                pause_ms = delivery.pause_ms()
+                if pause_ms is not None and not stopping.is_set():
+                    bell.wait(pause_ms / 1_000)
+                break
     delivery.finish()
 
 

@@ -8,7 +8,7 @@ content as it was has no event of it either.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -20,7 +20,7 @@ from lochan.base.limits.events import EVENT_CONTENTS_READ, EVENT_OPERATIONS_MAX
 from lochan.catalog.contents import load_content_ids, load_contents, payload_at
 from lochan.catalog.meta import meta_of
 from lochan.catalog.types import ContentTypes
-from lochan.codec.elements import decode_file
+from lochan.codec.elements import decode_file, same_state
 from lochan.codec.rows import ReferenceRow
 from lochan.events.changes import MERGE_MOVES, Change, committing_type, provenance_of, types_of
 from lochan.events.ids import event_id
@@ -85,17 +85,32 @@ class EventBuilder:
         type_name = committing_type(provenance_of(group[0]).kind)
         if type_name == events.COMMIT:
             for view in group:
-                common = self._common_of_commit(change, view)
-                if type_name in wanted:
-                    yield self._commit(change.context, common, before, view)
-                yield from self._contents(change.context, common, before, view, wanted, wants_key)
+                yield from self._of_commit(change, before, view, wanted, wants_key)
                 before = view.obj_id
             return
         last = group[-1]
         common = self._common_of_commit(change, last)
         if type_name in wanted:
             yield _carried(common, type_name, before, group)
-        yield from self._contents(change.context, common, before, last, wanted, wants_key)
+        changed = _changed(change.context, before, last)
+        yield from self._contents(change.context, common, last, changed, wanted, wants_key)
+
+    def _of_commit(
+        self,
+        change: Change,
+        before: ObjId,
+        view: CommitView,
+        wanted: frozenset[str],
+        wants_key: Wants,
+    ) -> Iterator[Event]:
+        """Yields the event of a commit, then those of its contents; both read its keys once."""
+        context = change.context
+        common = self._common_of_commit(change, view)
+        own = _listed(context, before, view)
+        if events.COMMIT in wanted:
+            yield _committed(context, common, before, view, own)
+        changed = _changed(context, before, view) if own is None else _net(own)
+        yield from self._contents(context, common, view, changed, wanted, wants_key)
 
     def _of_move(
         self, change: Change, settled: SettledMove, wanted: frozenset[str], wants_key: Wants
@@ -126,7 +141,8 @@ class EventBuilder:
                 cause=move.kind,
             )
         after = context.views.load(ObjId(move.new))
-        yield from self._contents(context, common, ObjId(move.old), after, wanted, wants_key)
+        changed = _changed(context, ObjId(move.old), after)
+        yield from self._contents(context, common, after, changed, wanted, wants_key)
 
     def _common_of_commit(self, change: Change, view: CommitView) -> _Common:
         made = provenance_of(view)
@@ -149,35 +165,16 @@ class EventBuilder:
             "operation": operation,
         }
 
-    def _commit(
-        self, context: RepositoryContext, common: _Common, before: ObjId, view: CommitView
-    ) -> Event:
-        listed: list[OperationSummary] = []
-        left_out = 0
-        for one in _operations(context, view):
-            if len(listed) < EVENT_OPERATIONS_MAX:
-                listed.append(_summary(one))
-            else:
-                left_out += 1
-        return events.CommitMade(
-            **common.of(events.COMMIT),
-            hash_before=before.hex(),
-            hash_after=view.obj_id.hex(),
-            meta=meta_of(view),
-            operations=tuple(listed),
-            operations_left_out=left_out,
-        )
-
     def _contents(
         self,
         context: RepositoryContext,
         common: _Common,
-        before: ObjId,
         after: CommitView,
+        changed: Iterator[Difference],
         wanted: frozenset[str],
         wants_key: Wants,
     ) -> Iterator[Event]:
-        """Yields the events of the keys that differ between two commits."""
+        """Yields the events of the keys that a commit has changed."""
         if not wanted & (events.CONTENT_TYPES | events.FILE_TYPES):
             return
         at = {
@@ -186,7 +183,7 @@ class EventBuilder:
         }
         found = (
             one
-            for one in diff_commits(context.nodes, context.views.load(before), after)
+            for one in changed
             if not is_record(one.key) and content_type_name(one) in wanted and wants_key(one.key)
         )
         while batch := list(islice(found, EVENT_CONTENTS_READ)):
@@ -288,14 +285,62 @@ def _of_reference(context: RepositoryContext, common: _Common, settled: SettledM
     )
 
 
-def _operations(context: RepositoryContext, view: CommitView) -> Iterator[Difference]:
-    """Yields what a commit did; one with too many keys to list them is read as a difference."""
-    body = view.body
-    if body is not None and body.own is not None:
-        found: Iterator[Difference] = iter(own_changes(context.views, context.nodes, view))
-    else:
-        found = diff_commits(context.nodes, context.views.load(view.parent), view)
-    return (one for one in found if not is_record(one.key))
+def _committed(
+    context: RepositoryContext,
+    common: _Common,
+    before: ObjId,
+    view: CommitView,
+    own: Sequence[Difference] | None,
+) -> Event:
+    """Returns the event of a commit; `own` is what it did, if that was read already."""
+    listed: list[OperationSummary] = []
+    left_out = 0
+    for one in _operations(context, view) if own is None else own:
+        if is_record(one.key):
+            continue
+        if len(listed) < EVENT_OPERATIONS_MAX:
+            listed.append(_summary(one))
+        else:
+            left_out += 1
+    return events.CommitMade(
+        **common.of(events.COMMIT),
+        hash_before=before.hex(),
+        hash_after=view.obj_id.hex(),
+        meta=meta_of(view),
+        operations=tuple(listed),
+        operations_left_out=left_out,
+    )
+
+
+def _operations(context: RepositoryContext, view: CommitView) -> Iterable[Difference]:
+    """Returns what a commit did; one with too many keys to list them is read as a difference."""
+    if view.body is not None and view.body.own is not None:
+        return own_changes(context.views, context.nodes, view)
+    return diff_commits(context.nodes, context.views.load(view.parent), view)
+
+
+def _listed(context: RepositoryContext, before: ObjId, view: CommitView) -> list[Difference] | None:
+    """Returns what a commit did to each of the keys that it lists; None if it does not list them.
+
+    Where a request began at its parent, no other keys differ: few look-ups instead of a comparison
+    of both indexes.
+    """
+    if view.body is None or view.body.own is None or view.parent != before:
+        return None
+    return own_changes(context.views, context.nodes, view)
+
+
+def _changed(context: RepositoryContext, before: ObjId, after: CommitView) -> Iterator[Difference]:
+    """Returns the keys that differ between two commits."""
+    own = _listed(context, before, after)
+    if own is not None:
+        return _net(own)
+    return diff_commits(context.nodes, context.views.load(before), after)
+
+
+def _net(own: Iterable[Difference]) -> Iterator[Difference]:
+    """Leaves out the keys that a commit left as they were."""
+    return (one for one in own if not same_state(one.key, one.left, one.right))
 
 
 def _summary(one: Difference) -> OperationSummary:

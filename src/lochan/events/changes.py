@@ -18,6 +18,9 @@ TRANSPLANT_KINDS: Final = frozenset({"transplant", "cherry-pick"})
 MERGE_MOVES: Final = frozenset({"fast-forward", "force"})
 
 _OF_CONTENT: Final = events.CONTENT_TYPES | events.FILE_TYPES
+_OF_COMMITS: Final = {
+    name: _OF_CONTENT | {name} for name in (events.COMMIT, events.MERGE, events.TRANSPLANT)
+}
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -52,8 +55,10 @@ def types_of(change: Change) -> frozenset[str]:
     """Returns the types that the events of a change may have; reads nothing."""
     settled = change.settled
     if isinstance(settled, SettledCommits):
-        kinds = {provenance_of(group[0]).kind for group in settled.groups}
-        return _OF_CONTENT.union(committing_type(kind) for kind in kinds)
+        names = {committing_type(provenance_of(group[0]).kind) for group in settled.groups}
+        if len(names) == 1:
+            return _OF_COMMITS[names.pop()]
+        return _OF_CONTENT | names
     move = settled.move
     if move.kind == "create":
         return frozenset({events.REFERENCE_CREATED})

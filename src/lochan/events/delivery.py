@@ -29,11 +29,11 @@ import msgspec
 from lochan.base.errors import LochanError
 from lochan.base.limits.events import EVENT_DEAD_LETTERS_MAX
 from lochan.base.ports import Lock
-from lochan.events.builder import EventBuilder
 from lochan.events.changes import Change
 from lochan.events.filters import AnyFilter
 from lochan.events.observers import UNOBSERVED, DeliveryObserver
 from lochan.events.reactions import EventRefused, error_text, pause_after
+from lochan.events.shared import SharedEvents
 from lochan.events.subscribers import (
     DeliveryOptions,
     DropPolicy,
@@ -70,7 +70,7 @@ class Delivery:
         accepted: AnyFilter,
         options: DeliveryOptions,
         ports: Ports,
-        builder: EventBuilder,
+        builder: SharedEvents,
         lock: Lock,
         wake: Callable[[], None] = lambda: None,
         *,
@@ -91,6 +91,7 @@ class Delivery:
         self._call_since_ns: int | None = None
         self._open_until_ns: int | None = None
         self._failures = 0
+        self._durable = 0
         self._is_failing = False
         self._is_cancelled = False
         self._is_stopping = False
@@ -153,10 +154,18 @@ class Delivery:
     def _events(self, queued: _Queued, passed: int) -> Iterator[Event]:
         """Yields the events of a change, without the first ones that were handled already."""
         change = queued.change
-        # What an event shows must stay, whatever happens to this process.
-        change.context.store.flush(change.epoch)
-        made = self._builder.build(change, queued.types, self._filter.accepts_key)
+        if change.epoch > self._durable:
+            # What an event shows must stay, whatever happens to this process.
+            change.context.store.flush(change.epoch)
+            self._durable = change.epoch
+        wants_key = self._filter.accepts_key if self._filter.narrows else None
+        made = self._builder.build(change, queued.types, wants_key)
         return islice(made, passed, None)
+
+    @property
+    def queued(self) -> int:
+        """How many changes wait."""
+        return len(self._queue)
 
     def pause_ms(self) -> float | None:
         """Returns for how long nothing will be tried; None if the next change may be."""

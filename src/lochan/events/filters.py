@@ -64,7 +64,8 @@ class CompiledFilter:
         self._repositories = _compile(given.repositories)
         self._roles = frozenset(given.roles)
         self._prefixes = tuple(b"f" + prefix.encode() for prefix in given.file_prefixes)
-        self._narrows = bool(given.keys or given.content_types or given.file_prefixes)
+        self.narrows = bool(given.keys or given.content_types or given.file_prefixes)
+        """Whether there are keys that it does not accept."""
         self._condition: Condition | None = None
         if given.expression:
             self._condition = compile_condition(given.expression)
@@ -83,7 +84,7 @@ class CompiledFilter:
             self._roles.intersection(one.roles) for one in initiators_of(change)
         ):
             return frozenset()
-        if self._narrows and found & _OF_CONTENT:
+        if self.narrows and found & _OF_CONTENT:
             own = own_keys_of(change)
             if own is not None and not any(map(self.accepts_key, own)):
                 found -= _OF_CONTENT
@@ -91,7 +92,7 @@ class CompiledFilter:
 
     def accepts_key(self, key: bytes) -> bool:
         """Returns whether the filter accepts a stored key, of a content or of a file."""
-        if not self._narrows:
+        if not self.narrows:
             return True
         if key[0] == Universe.FILES:
             return not is_record(key) and bool(self._prefixes) and key.startswith(self._prefixes)
@@ -133,6 +134,7 @@ class BothFilters:
     def __init__(self, first: CompiledFilter, second: CompiledFilter) -> None:
         self._first = first
         self._second = second
+        self.narrows = first.narrows or second.narrows
 
     def wanted_types(self, change: Change) -> frozenset[str]:
         """Returns the types of events of a change that may be accepted by both."""

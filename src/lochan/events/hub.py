@@ -14,6 +14,7 @@ from lochan.events.delivery import Delivery
 from lochan.events.filters import AnyFilter, BothFilters, CompiledFilter, EventFilter
 from lochan.events.observers import UNOBSERVED, DeliveryObserver
 from lochan.events.order import ChangeOrder
+from lochan.events.shared import SharedEvents
 from lochan.events.subscribers import DeliveryOptions, EventListener
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.repository import Ports
@@ -40,7 +41,7 @@ class EventHub:
         self._new_lock = new_lock
         self._start = start
         self._observer = observer
-        self._builder = EventBuilder(types or ContentTypes(), sent_by)
+        self._events = SharedEvents(EventBuilder(types or ContentTypes(), sent_by), new_lock)
         self._lock = new_lock()
         self._order = ChangeOrder(new_lock, self._pass_on)
         # Replaced as a whole, so that writers read it without a lock.
@@ -69,7 +70,7 @@ class EventHub:
             accepted,
             options or DeliveryOptions(),
             self.ports,
-            self._builder,
+            self._events,
             self._new_lock(),
             name=name,
             observer=self._observer,
@@ -80,6 +81,7 @@ class EventHub:
                 text = f"there are {len(live)} subscriptions already, which is the limit"
                 raise Exhausted(text, public=text)
             self.deliveries = (*live, delivery)
+            self._events.is_shared = len(self.deliveries) > 1
         self._start(delivery)
         return delivery
 

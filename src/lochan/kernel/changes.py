@@ -11,7 +11,7 @@ from lochan.base.ids import ObjId
 from lochan.base.keys import Universe
 from lochan.codec.elements import same_state
 from lochan.index.difference import Difference
-from lochan.index.layers import diff, find_many
+from lochan.index.layers import diff, find_in_both
 from lochan.index.read import iterate
 from lochan.index.source import NodeSource
 from lochan.kernel.history import ancestor_at
@@ -80,9 +80,8 @@ def _at(
     for universe in sorted(Universe):
         keys = [key for key in own if key[0] == universe]
         if keys:
-            before = find_many(nodes, parent.index(universe), keys)
-            after = find_many(nodes, commit.index(universe), keys)
-            found += map(Difference, keys, before, after)
+            elements = find_in_both(nodes, parent.index(universe), commit.index(universe), keys)
+            found += map(Difference, keys, *elements)
     return found
 
 

@@ -88,6 +88,9 @@ class Provenance(msgspec.Struct, frozen=True):
 
 def read_provenance(hidden: Headers) -> Provenance:
     """Reads hidden headers; others than ours are left aside."""
+    if len(hidden) == 1 and hidden[0][0] == OPERATION_HEADER:
+        # The case of nearly every commit.
+        return Provenance(operation=hidden[0][1][0])
     headers = dict(hidden)
 
     def first(name: str, default: str = "") -> str:

@@ -39,7 +39,7 @@ from lochan.base.errors import (
     Unknown,
 )
 from lochan.base.ids import ObjId
-from lochan.base.limits.commits import CHAIN_BYTES_MAX
+from lochan.base.limits.commits import CHAIN_BYTES_MAX, VALUES_KEPT_MAX
 from lochan.base.names import INTERNAL_PREFIX, RefName
 from lochan.codec.rows import ReferenceRow
 from lochan.kernel.build import Builder, Built, Head
@@ -368,9 +368,17 @@ class Publisher:
         """Reports the commits of a chain that is published."""
         observer, chain = self.context.observer, begun.chain
         if observer is not None and chain.built and is_observed(begun.row):
+            self._keep_values(chain)
             groups = [each.commits for each in chain.settled if isinstance(each, Published)]
             made = tuple([commits for commits in groups if commits])
             observer.settle(self.context, SettledCommits(chain.row.row, begun.row, made))
+
+    def _keep_values(self, chain: _Chain) -> None:
+        """Keeps the values of small commits in memory: events show them soon."""
+        for built in chain.built:
+            if len(built.values) <= VALUES_KEPT_MAX:
+                for obj_id, raw in built.values:
+                    self.context.values.keep(obj_id, raw)
 
     def _remember(self, chain: _Chain) -> None:
         """Keeps in memory what was published, for the next chain."""

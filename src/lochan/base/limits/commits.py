@@ -112,3 +112,6 @@ GRAFT_COMMITS_ON_LOOP_MAX: Final = 16
 # Objects of a preparation that one call stores. An embedded store is locked meanwhile, for about a
 # millisecond, and other writes wait.
 GRAFT_STORED_TOGETHER: Final = 64
+
+# Values of one commit that are kept in memory for its events; those of larger ones are read again.
+VALUES_KEPT_MAX: Final = 64

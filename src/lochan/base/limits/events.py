@@ -11,6 +11,14 @@ EVENT_QUEUE_MAX: Final = 10_000
 # The longest queue that an operator may choose for one subscriber: about 1 GB.
 EVENT_QUEUE_CEILING: Final = 1_000_000
 
+# Recent changes whose events are kept for other subscriptions: those that keep up are a few changes
+# apart, and one that does not has its events made again.
+EVENT_SHARED_CHANGES_MAX: Final = 64
+
+# Events of one change that are kept so; each is a few KB with its content. If there are more, each
+# subscription has them made again, one by one.
+EVENT_SHARED_MAX: Final = 200
+
 # Operations that a COMMIT event lists, with their keys; a commit lists as many keys of its own.
 EVENT_OPERATIONS_MAX: Final = 1_000
 
@@ -49,6 +57,10 @@ EVENT_DEAD_LETTERS_MAX: Final = 100
 
 # Subscriptions of one process: each has a thread.
 EVENT_SUBSCRIPTIONS_MAX: Final = 64
+
+# How long a worker that was idle waits for more changes before it delivers the first: at thousands
+# of changes per second it wakes for tens of them at a time.
+EVENT_GATHER_MS: Final = 10
 
 # How long a server that stops goes on to deliver what is queued.
 EVENT_DRAIN_MS: Final = 5_000
