@@ -9,7 +9,7 @@ from typing import Final
 from lochan.base.errors import Invalid
 from lochan.faces.answers import problem
 from lochan.service.pending_writes import PendingWrite
-from lochan.transport.exchange import Exchange, Request, RequestHeaders, Response
+from lochan.transport.exchange import Exchange, LongWork, Request, RequestHeaders, Response
 from lochan.transport.routes import Handler
 
 Handlers = dict[str, tuple[Handler, bool | Callable[[Exchange], bool]]]
@@ -23,7 +23,7 @@ def takes_json(handler: Handler) -> Handler:
     """Refuses a body that has a content type other than JSON, before the handler reads it."""
 
     @wraps(handler)
-    def checked(exchange: Exchange) -> Response | PendingWrite[Response]:
+    def checked(exchange: Exchange) -> Response | PendingWrite[Response] | LongWork:
         if not is_json(exchange.request):
             return problem(
                 415,

@@ -22,7 +22,7 @@ from lochan.base.limits.http import GZIP_INLINE_BYTES_MAX
 from lochan.service.pending_writes import PendingWrite
 from lochan.transport.driver_context import DriverContext
 from lochan.transport.error_boundary import attempt
-from lochan.transport.exchange import Request, Response
+from lochan.transport.exchange import LongWork, Request, Response
 from lochan.transport.gzip_bodies import unpack
 from lochan.transport.hygiene import Framing
 from lochan.transport.quotas import BodyShare, Ticket
@@ -37,8 +37,8 @@ Reply = Callable[[Response], None]
 Answer = Response | LochanError
 """What a request is answered with, before it is turned into bytes."""
 
-Outcome = Answer | PendingWrite[Response]
-"""What a handler returned: an answer, or a write that is still to be published."""
+Outcome = Answer | PendingWrite[Response] | LongWork
+"""What a handler returned: an answer, a write to be published, or work that is left."""
 
 
 class RequestAdmission(ABC):

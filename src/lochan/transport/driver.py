@@ -38,7 +38,7 @@ from lochan.transport.body_streams import ResponseStream
 from lochan.transport.driver_context import DriverContext
 from lochan.transport.error_answers import answer_error
 from lochan.transport.error_boundary import attempt, attempt_async
-from lochan.transport.exchange import Exchange, Request, Response
+from lochan.transport.exchange import Exchange, LongWork, Request, Response
 from lochan.transport.gzip_bodies import accepts_gzip, pack
 from lochan.transport.hygiene import Framing
 from lochan.transport.lanes import QueuedWrite
@@ -259,6 +259,9 @@ class RequestState(RequestAdmission):
 
     def _enqueue(self, outcome: Outcome) -> Answer | None:
         """Step 3."""
+        if isinstance(outcome, LongWork):
+            self._context.long_pool.submit(outcome.work, self._handled, owner=self._caller.name)
+            return None
         if not isinstance(outcome, PendingWrite):
             return outcome
         if self._reply is None:

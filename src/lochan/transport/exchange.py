@@ -185,6 +185,15 @@ class Response(msgspec.Struct, frozen=True):
     """The body in parts, instead of `body`."""
 
 
+class LongWork(msgspec.Struct, frozen=True):
+    """What a brief handler of reads has left to do, if its first page has shown too little.
+
+    It is done in a thread, on every store.
+    """
+
+    work: Callable[[], Response]
+
+
 StartWork = Callable[[Callable[[], Any], Callable[[], Any]], None]
 """Takes work and what is called every few seconds while it lasts."""
 

@@ -19,14 +19,14 @@ from lochan.base.errors import Exhausted, LochanError
 from lochan.base.limits.server import POOL_QUEUE_MAX, READS_TOGETHER_MAX, READS_UNDER_WAY_MAX
 from lochan.service.pending_writes import PendingWrite
 from lochan.transport.error_boundary import attempt
-from lochan.transport.exchange import Response
+from lochan.transport.exchange import LongWork, Response
 from lochan.transport.fair_queue import FairQueue
 from lochan.transport.pool import Pool
 
 if TYPE_CHECKING:
     from lochan.service.repository import Repository
 
-Outcome = Response | PendingWrite[Response] | LochanError
+Outcome = Response | PendingWrite[Response] | LongWork | LochanError
 
 
 class BatchedRead(msgspec.Struct, frozen=True):

@@ -11,12 +11,12 @@ from lochan.access.policy import Principal
 from lochan.base.errors import LochanError
 from lochan.base.limits.http import HTTP_BODY_BYTES_MAX
 from lochan.service.pending_writes import PendingWrite
-from lochan.transport.exchange import Exchange, Request, Response, ResponseHeaders
+from lochan.transport.exchange import Exchange, LongWork, Request, Response, ResponseHeaders
 
 StreamHandler = Callable[[Exchange], Awaitable[Response]]
 """A coroutine; it waits for bodies on the loop, and does everything else that waits in a thread."""
 
-Handler = Callable[[Exchange], Response | PendingWrite[Response]]
+Handler = Callable[[Exchange], Response | PendingWrite[Response] | LongWork]
 """Synchronous; raises errors of `base.errors`."""
 
 

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from threading import get_ident
+from typing import Any
+
 import pytest
 
+from lochan.faces.s3 import listings
+from lochan.model.results import Page
+from lochan.service.file_listings import FileListings
 from tests.faces.s3.gateway import REPOSITORY, Gateway
 
 PATHS = [
@@ -138,3 +144,58 @@ def test_buckets_are_listed_in_pages_too(filled):
 def test_a_document_without_encoding_is_xml_for_every_usual_key(filled):
     answer = filled.send("GET", f"/{REPOSITORY}?list-type=2&prefix=listed%2Fz%26")
     assert "<Key>listed/z&amp;&lt;&gt;&quot;'</Key>" in answer.text
+
+
+@pytest.fixture
+def empty_pages(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """As many pages as the list has entries show nothing; the entries become their threads."""
+    wanted: list[int] = []
+    original = FileListings.list
+
+    def listed_late(*args: Any, **more: Any) -> Page[Any]:
+        page = original(*args, **more)
+        if 0 in wanted:
+            wanted[wanted.index(0)] = get_ident()
+            return Page((), page.token, page.reference)
+        wanted.append(get_ident())
+        return page
+
+    monkeypatch.setattr(FileListings, "list", listed_late)
+    return wanted
+
+
+@pytest.mark.parametrize("operation", ["list_objects", "list_objects_v2"])
+def test_pages_that_show_nothing_are_read_outside_the_event_loop(
+    filled: Gateway, empty_pages: list[int], operation: str
+) -> None:
+    empty_pages += [0, 0]
+    ask = getattr(filled.s3, operation)
+    found = ask(Bucket=REPOSITORY, Prefix="listed/", MaxKeys=1)
+    assert [one["Key"] for one in found["Contents"]] == [
+        "listed/" + sorted(PATHS, key=str.encode)[2]
+    ]
+    assert len(empty_pages) == 3
+    assert empty_pages[0] not in empty_pages[1:]
+
+
+def test_a_listing_that_passes_ever_so_many_hidden_files_goes_on_at_its_token(
+    filled: Gateway, empty_pages: list[int]
+) -> None:
+    # Every page but the first shows nothing: the next begins where the one before has ended.
+    empty_pages += [0] * 10
+    begun = filled.s3.list_objects_v2(Bucket=REPOSITORY, Prefix="listed/", MaxKeys=1)
+    assert begun["KeyCount"] == 1
+    empty_pages[:] = [0] * 1_000
+    token = begun["NextContinuationToken"]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(listings, "_PAGES_MAX", 2)
+        further = filled.s3.list_objects_v2(
+            Bucket=REPOSITORY, Prefix="listed/", MaxKeys=1, ContinuationToken=token
+        )
+    assert (further["KeyCount"], further["IsTruncated"]) == (0, True)
+    empty_pages.clear()
+    last = filled.s3.list_objects_v2(
+        Bucket=REPOSITORY, Prefix="listed/", ContinuationToken=further["NextContinuationToken"]
+    )
+    assert last["Contents"][-1]["Key"] == "listed/" + max(PATHS, key=str.encode)
+    assert not last["IsTruncated"]

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from lochan.base.errors import Invalid, KeysConflict, LochanError, NothingToCommit
 from lochan.faces.calls import read_call, write_call
 from lochan.faces.lakefs.answers import NO_CHANGES, NO_CONTENT, answer, refusal
+from lochan.faces.lakefs.collection import collect
 from lochan.faces.lakefs.params import (
     amount_of,
     branch_of,
@@ -32,7 +33,7 @@ from lochan.model.results import Merged, Page
 from lochan.model.specs import ReferenceSpec, Step
 from lochan.service.commit_log import LoggedCommit
 from lochan.service.pending_writes import PendingWrite
-from lochan.transport.exchange import Exchange, Response
+from lochan.transport.exchange import Exchange, LongWork, Response
 from lochan.wire.codec import Reader
 from lochan.wire.lakefs import (
     AMOUNT_DEFAULT,
@@ -274,7 +275,7 @@ def find_base(exchange: Exchange) -> Response:
     return answer(MergeBaseJson(found.source, found.target, found.base))
 
 
-def diff_branch(exchange: Exchange) -> Response:
+def diff_branch(exchange: Exchange) -> Response | LongWork:
     """Lists what is staged."""
     branch, page = branch_of(exchange), page_of(exchange)
 
@@ -286,7 +287,7 @@ def diff_branch(exchange: Exchange) -> Response:
     return _differences(page.amount, read)
 
 
-def diff(exchange: Exchange) -> Response:
+def diff(exchange: Exchange) -> Response | LongWork:
     """Lists the objects that differ between two commits."""
     left, right = ref_of(exchange).spec, spec_of(exchange, "right")
     page, kind = page_of(exchange), text_of(exchange, "type") or "three_dot"
@@ -314,22 +315,12 @@ def _differences(
     read: Callable[[int, str | None], Page[FileDifference]],
     *,
     with_right: bool = False,
-) -> Response:
-    found, has_more = collect(amount, read)
-    shown = [diff_out(one, with_right=with_right) for one in found]
-    return answer(page_out(shown, shown[-1].path if shown else "", has_more=has_more))
+) -> Response | LongWork:
+    def show(found: list[FileDifference], has_more: bool) -> Response:
+        shown = [diff_out(one, with_right=with_right) for one in found]
+        return answer(page_out(shown, shown[-1].path if shown else "", has_more=has_more))
 
-
-def collect(amount: int, read: Callable[[int, str | None], Page[Any]]) -> tuple[list[Any], bool]:
-    """Returns so many items, and whether there are more; a page of ours may be short or empty."""
-    found: list[Any] = []
-    token: str | None = None
-    while True:
-        page = read(amount - len(found), token)
-        found += page.items
-        token = page.token
-        if token is None or len(found) >= amount:
-            return found, token is not None
+    return collect(amount, read, show)
 
 
 def unsupported(exchange: Exchange) -> Response:  # noqa: ARG001 - every handler takes it

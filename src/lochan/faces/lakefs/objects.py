@@ -10,7 +10,7 @@ from lochan.base.errors import Invalid, PathNotFound
 from lochan.base.limits.files import FILES_DELETED_MAX
 from lochan.faces.calls import read_call, write_call
 from lochan.faces.lakefs.answers import NO_CONTENT, answer, refusal
-from lochan.faces.lakefs.commits import collect
+from lochan.faces.lakefs.collection import collect
 from lochan.faces.lakefs.params import (
     Ref,
     branch_of,
@@ -34,7 +34,7 @@ from lochan.model.files import (
 )
 from lochan.model.results import Page
 from lochan.model.specs import ReferenceSpec
-from lochan.transport.exchange import Exchange, Response
+from lochan.transport.exchange import Exchange, LongWork, Response
 from lochan.wire.codec import Reader
 from lochan.wire.lakefs import (
     LakefsCopyIn,
@@ -109,7 +109,7 @@ def underlying(exchange: Exchange) -> Response:
     return answer({})
 
 
-def list_objects(exchange: Exchange) -> Response:
+def list_objects(exchange: Exchange) -> Response | LongWork:
     """Lists objects."""
     page, ref = page_of(exchange), ref_of(exchange)
     with_metadata = flag_of(exchange, "user_metadata", default=True)
@@ -125,9 +125,16 @@ def list_objects(exchange: Exchange) -> Response:
         )
         return Page(_staged(some), some.token)
 
-    found, has_more = collect(page.amount, read)
-    items = [shown(exchange, one, with_metadata=with_metadata) for one in found]
-    return answer(page_out(items, items[-1].path if items else "", has_more=has_more))
+    def show(found: list[FileItem], has_more: bool) -> Response:
+        items = [shown(exchange, one, with_metadata=with_metadata) for one in found]
+        return answer(page_out(items, items[-1].path if items else "", has_more=has_more))
+
+    return collect(page.amount, read, show)
+
+
+def passes_few_objects(exchange: Exchange) -> bool:
+    """Returns whether a listing passes few deleted objects, as far as the server knows."""
+    return exchange.repository.lists_briefly(exchange.params["ref"])
 
 
 def _staged(page: Page[FileDifference]) -> tuple[FileItem, ...]:
@@ -198,7 +205,7 @@ HANDLERS: Final[Handlers] = {
     "lakefs.deleteObjects": (delete_many, False),
     "lakefs.copyObject": (copy, True),
     "lakefs.statObject": (stat, True),
-    "lakefs.listObjects": (list_objects, True),
+    "lakefs.listObjects": (list_objects, passes_few_objects),
     "lakefs.updateObjectUserMetadata": (update_metadata, True),
     "lakefs.getUnderlyingProperties": (underlying, True),
     "lakefs.uploadObjectPreflight": (may_stage, True),

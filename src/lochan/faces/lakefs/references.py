@@ -7,14 +7,16 @@ from typing import Final
 from lochan.base.errors import Denied, Invalid, ReferenceNotFound
 from lochan.faces.calls import read_call, write_call
 from lochan.faces.lakefs.answers import DIRTY, NO_CONTENT, answer, refusal
+from lochan.faces.lakefs.collection import collect
 from lochan.faces.lakefs.params import branch_of, flag_of, page_of, parse_ref, path_of
 from lochan.faces.lakefs.staged_branches import forget_staged
 from lochan.faces.params import Handlers
 from lochan.model.references import Reference
 from lochan.model.requests import NewReference
+from lochan.model.results import Page
 from lochan.model.specs import check_name
 from lochan.service.pending_writes import PendingWrite
-from lochan.transport.exchange import Exchange, Response
+from lochan.transport.exchange import Exchange, LongWork, Response
 from lochan.wire.codec import Reader
 from lochan.wire.lakefs import BranchIn, LakefsResetIn, RefJson, TagIn, page_out
 
@@ -31,37 +33,35 @@ def ref_out(reference: Reference) -> RefJson:
     return RefJson(reference.name or "", reference.hash)
 
 
-def list_branches(exchange: Exchange) -> Response:
+def list_branches(exchange: Exchange) -> Response | LongWork:
     """Lists branches; hidden ones only if they are asked for."""
     return _list(exchange, _BRANCH, show_hidden=flag_of(exchange, "show_hidden"))
 
 
-def list_tags(exchange: Exchange) -> Response:
+def list_tags(exchange: Exchange) -> Response | LongWork:
     """Lists tags."""
     return _list(exchange, _TAG, show_hidden=True)
 
 
-def _list(exchange: Exchange, kind: str, *, show_hidden: bool) -> Response:
+def _list(exchange: Exchange, kind: str, *, show_hidden: bool) -> Response | LongWork:
     page, references = page_of(exchange), exchange.repository.references
-    found: list[Reference] = []
-    token: str | None = None
-    while True:
+
+    def read(limit: int, token: str | None) -> Page[Reference]:
         some = references.list(
-            read_call(exchange),
-            page.amount + 1 - len(found),
-            token,
-            prefix=page.prefix,
-            after=page.after,
+            read_call(exchange), limit, token, prefix=page.prefix, after=page.after
         )
-        found += [
+        wanted = [
             one for one in some.items if one.kind == kind and (show_hidden or not one.concealed)
         ]
-        token = some.token
-        if token is None or len(found) > page.amount:
-            break
-    shown = [ref_out(one) for one in found[: page.amount]]
-    last = shown[-1].id if shown else ""
-    return answer(page_out(shown, last, has_more=len(found) > page.amount))
+        return Page(tuple(wanted), some.token)
+
+    def show(found: list[Reference], has_more: bool) -> Response:  # noqa: ARG001 - the next shows it
+        shown = [ref_out(one) for one in found[: page.amount]]
+        last = shown[-1].id if shown else ""
+        return answer(page_out(shown, last, has_more=len(found) > page.amount))
+
+    # One more than are shown: the names that follow may all be of the other kind.
+    return collect(page.amount + 1, read, show)
 
 
 def get_branch(exchange: Exchange) -> Response:

@@ -19,7 +19,7 @@ from lochan.faces.s3.object_handlers import Copies
 from lochan.faces.s3.operations import OPERATIONS_S3, choose_operation
 from lochan.faces.s3.targets import Addressing
 from lochan.service.repositories import Repositories
-from lochan.transport.exchange import Exchange, Request, Response, ResponseHeaders
+from lochan.transport.exchange import Exchange, LongWork, Request, Response, ResponseHeaders
 from lochan.transport.routes import Authentication, Match, Route, StreamHandler
 from lochan.wire.s3_problems import code_of_status
 
@@ -30,7 +30,7 @@ _BODY_BYTES_MAX: Final = PART_BYTES_MAX * CHUNKED_OVERHEAD
 
 _OF_ALL_REPOSITORIES: Final = ("ListBuckets", "CreateBucket")
 
-PlainHandler = Callable[[Exchange], Response]
+PlainHandler = Callable[[Exchange], Response | LongWork]
 
 
 class S3Face:
@@ -92,8 +92,8 @@ def _routes(repositories: Repositories) -> list[Route]:
         _plain("HeadBucket", bucket_handlers.head_bucket),
         _plain("GetBucketLocation", bucket_handlers.get_location),
         _plain("GetBucketVersioning", bucket_handlers.get_versioning),
-        _plain("ListObjects", listings.list_objects),
-        _plain("ListObjectsV2", listings.list_objects_v2),
+        _plain("ListObjects", listings.list_objects, brief=listings.passes_few_files),
+        _plain("ListObjectsV2", listings.list_objects_v2, brief=listings.passes_few_files),
         _plain("ListMultipartUploads", uploads.list_uploads),
         _stream("GetObject", objects.get_object),
         _plain("HeadObject", objects.head_object),
@@ -111,10 +111,16 @@ def _routes(repositories: Repositories) -> list[Route]:
     ]
 
 
-def _plain(name: str, handler: PlainHandler, *, brief: bool = True) -> Route:
+def _plain(
+    name: str, handler: PlainHandler, *, brief: bool | Callable[[Exchange], bool] = True
+) -> Route:
     @wraps(handler)
-    def handle(exchange: Exchange) -> Response:
-        return tagged(exchange.request, handler(exchange))
+    def handle(exchange: Exchange) -> Response | LongWork:
+        found = handler(exchange)
+        if isinstance(found, LongWork):
+            work = found.work
+            return LongWork(lambda: tagged(exchange.request, work()))
+        return tagged(exchange.request, found)
 
     return Route(name, handle, brief, body_bytes_max=DELETE_XML_BYTES_MAX)
 

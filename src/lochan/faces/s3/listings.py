@@ -7,6 +7,8 @@ common prefixes of the answer, whatever the delimiter is.
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 from urllib.parse import quote
 
@@ -20,7 +22,7 @@ from lochan.faces.s3.targets import decode_ref, encode_ref
 from lochan.kernel.tags import BRANCH
 from lochan.model.files import FileInfo, FileItem
 from lochan.model.specs import parse_spec
-from lochan.transport.exchange import Exchange, Request, Response
+from lochan.transport.exchange import Exchange, LongWork, Request, Response
 from lochan.wire.s3_xml import Field, nested
 
 _OWNER: Final[list[Field]] = [("ID", "lochan"), ("DisplayName", "lochan")]
@@ -54,44 +56,65 @@ class _Found(msgspec.Struct, frozen=True):
         return self.items[-1][0] if self.items else ""
 
 
-def list_objects(exchange: Exchange) -> Response:
+_Show = Callable[[_Found], Response]
+
+# Reads one page from a token on; an empty one is the beginning.
+_ReadPage = Callable[[str], _Found]
+
+
+def list_objects(exchange: Exchange) -> Response | LongWork:
     """Lists by version 1: the next page begins after a key."""
     request = exchange.request
     marker = request.query.get("marker") or ""
     query = _read(request, marker, "")
-    found = _list(exchange, query)
-    show = _shower(query)
-    fields: list[Field] = [
-        ("Name", exchange.repository.name),
-        ("Prefix", show(query.prefix)),
-        ("Marker", show(marker)),
-        ("NextMarker", show(found.last) if found.next_token else None),
-        *_fields(query, found, owner=True),
-    ]
-    return answer("ListBucketResult", fields)
+    text = _shower(query)
+
+    def show(found: _Found) -> Response:
+        if found.next_token and not found.items:
+            # The next page begins after the last key of this one, and there is none.
+            raise Exhausted("a page of a listing has nothing to show after many reads")
+        fields: list[Field] = [
+            ("Name", exchange.repository.name),
+            ("Prefix", text(query.prefix)),
+            ("Marker", text(marker)),
+            ("NextMarker", text(found.last) if found.next_token else None),
+            *_fields(query, found, owner=True),
+        ]
+        return answer("ListBucketResult", fields)
+
+    return _list(exchange, query, show)
 
 
-def list_objects_v2(exchange: Exchange) -> Response:
-    """Lists by version 2: the next page begins at a token."""
+def list_objects_v2(exchange: Exchange) -> Response | LongWork:
+    """Lists by version 2: the next page begins at a token, and a page may show nothing."""
     request = exchange.request
     start_after = request.query.get("start-after") or ""
     token = request.query.get("continuation-token")
     if token == "":
         raise Refusal("The continuation token provided is incorrect", 400, "InvalidArgument")
     query = _read(request, *(_read_token(token) if token else (start_after, "")))
-    found = _list(exchange, query)
-    show = _shower(query)
-    further = _make_token(query.after, found) if found.next_token else None
-    fields: list[Field] = [
-        ("Name", exchange.repository.name),
-        ("Prefix", show(query.prefix)),
-        ("StartAfter", show(start_after) if start_after else None),
-        ("ContinuationToken", token),
-        ("NextContinuationToken", further),
-        ("KeyCount", len(found.items)),
-        *_fields(query, found, owner=request.query.get("fetch-owner") == "true"),
-    ]
-    return answer("ListBucketResult", fields)
+    text = _shower(query)
+
+    def show(found: _Found) -> Response:
+        further = _make_token(query.after, found) if found.next_token else None
+        fields: list[Field] = [
+            ("Name", exchange.repository.name),
+            ("Prefix", text(query.prefix)),
+            ("StartAfter", text(start_after) if start_after else None),
+            ("ContinuationToken", token),
+            ("NextContinuationToken", further),
+            ("KeyCount", len(found.items)),
+            *_fields(query, found, owner=request.query.get("fetch-owner") == "true"),
+        ]
+        return answer("ListBucketResult", fields)
+
+    return _list(exchange, query, show)
+
+
+def passes_few_files(exchange: Exchange) -> bool:
+    """Returns whether a listing passes few deleted files, as far as the server knows."""
+    ref, _, _ = (exchange.request.query.get("prefix") or "").partition("/")
+    return exchange.repository.lists_briefly(decode_ref(ref))
 
 
 def _fields(query: _Query, found: _Found, *, owner: bool) -> list[Field]:
@@ -119,18 +142,29 @@ def _fields(query: _Query, found: _Found, *, owner: bool) -> list[Field]:
     return fields
 
 
-def _list(exchange: Exchange, query: _Query) -> _Found:
+def _list(exchange: Exchange, query: _Query, show: _Show) -> Response | LongWork:
     if not query.limit:
         exchange.repository.describe(read_call(exchange))
-        return _Found([])
+        return show(_Found([]))
     ref, slash, prefix = query.prefix.partition("/")
-    if not slash:
-        return _branches(exchange, query)
-    return _files(exchange, query, ref, prefix)
+    read = partial(_files, exchange, query, ref, prefix) if slash else _branches(exchange, query)
+    found = read(query.token)
+    if found.items or not found.next_token:
+        return show(found)
+    return LongWork(lambda: show(_find_further(read, found)))
 
 
-def _files(exchange: Exchange, query: _Query, ref: str, prefix: str) -> _Found:
-    """Lists the files of a reference; one that does not exist has none."""
+def _find_further(read: _ReadPage, found: _Found) -> _Found:
+    """Reads pages until one shows something, but not for ever; the first one was read."""
+    for _ in range(_PAGES_MAX):
+        if found.items or not found.next_token:
+            break
+        found = read(found.next_token)
+    return found
+
+
+def _files(exchange: Exchange, query: _Query, ref: str, prefix: str, token: str) -> _Found:
+    """Returns a page of the files of a reference; one that does not exist has none."""
     exchange.repository.describe(read_call(exchange))
     head = f"{ref}/"
     after = query.after
@@ -142,47 +176,38 @@ def _files(exchange: Exchange, query: _Query, ref: str, prefix: str) -> _Found:
         spec = parse_spec(decode_ref(ref))
     except Invalid:
         return _Found([])
-    listings, token = exchange.repository.file_listings, query.token or None
-    for _ in range(_PAGES_MAX):
-        try:
-            page = listings.list(
-                read_call(exchange),
-                spec,
-                prefix,
-                query.delimiter,
-                after[len(head) :],
-                min(query.limit, PAGE_ENTRIES_MAX),
-                token,
-            )
-        except ReferenceNotFound:
-            return _Found([])
-        if page.items or page.token is None:
-            return _Found([_item(head, one) for one in page.items], page.token or "")
-        token = page.token
-    raise Exhausted("a page of a listing has nothing to show after many reads")
+    try:
+        page = exchange.repository.file_listings.list(
+            read_call(exchange),
+            spec,
+            prefix,
+            query.delimiter,
+            after[len(head) :],
+            min(query.limit, PAGE_ENTRIES_MAX),
+            token or None,
+        )
+    except ReferenceNotFound:
+        return _Found([])
+    return _Found([_item(head, one) for one in page.items], page.token or "")
 
 
 def _item(head: str, item: FileItem) -> tuple[str, FileInfo | None]:
     return head + item.path, item if isinstance(item, FileInfo) else None
 
 
-def _branches(exchange: Exchange, query: _Query) -> _Found:
-    """Lists branches as common prefixes, in the order of their names."""
+def _branches(exchange: Exchange, query: _Query) -> _ReadPage:
+    """Reads branches as common prefixes, in the order of their names."""
     references, prefix = exchange.repository.references, decode_ref(query.prefix)
-    after = decode_ref((query.token or query.after).rstrip("/"))
-    found: list[tuple[str, FileInfo | None]] = []
-    token: str | None = None
-    while True:
-        page = references.list(read_call(exchange), PAGE_ENTRIES_MAX, token, prefix=prefix)
-        for each in page.items:
-            if each.kind != BRANCH or each.name is None or each.name <= after:
-                continue
-            if len(found) == query.limit:
-                return _Found(found, found[-1][0])
-            found.append((f"{encode_ref(each.name)}/", None))
-        token = page.token
-        if token is None:
-            return _Found(found)
+    after = decode_ref(query.after.rstrip("/"))
+
+    def read(token: str) -> _Found:
+        page = references.list(
+            read_call(exchange), query.limit, token or None, prefix=prefix, after=after
+        )
+        names = [encode_ref(each.name) for each in page.items if each.kind == BRANCH and each.name]
+        return _Found([(f"{name}/", None) for name in names], page.token or "")
+
+    return read
 
 
 def _read(request: Request, after: str, token: str) -> _Query:
