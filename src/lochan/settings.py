@@ -50,6 +50,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             "as s3://bucket/prefix; empty is the data directory."
         ),
     ] = ""
+    storage_prefixes: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="Places below which users may put the files of repositories that they "
+            "create; the data directory and `storage` are such places."
+        ),
+    ] = ()
     subscribers: Annotated[
         dict[str, dict[str, Any]],
         Meta(
@@ -230,6 +237,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         found = {name: getattr(self, name) for name in self.__struct_fields__}
         found["store"] = _masked_store(self.store)
         found["storage"] = _masked_store(self.storage) if self.storage else ""
+        found["storage_prefixes"] = tuple(_masked_store(one) for one in self.storage_prefixes)
         # Addresses of receivers may have secrets in any place.
         found["subscribers"] = dict.fromkeys(self.subscribers, MASK)
         return list(found.items())
@@ -240,9 +248,15 @@ SETTING_NAMES: Final = tuple(Settings.__struct_fields__)
 SECRET_SETTINGS: Final = ("secret_key",)
 """Settings that are no flags, because other users of a machine see the arguments of a process."""
 
-_LISTS: Final = ("host_names", "import_prefixes", "oidc_algorithms", "s3_domains")
+_LISTS: Final = (
+    "host_names",
+    "import_prefixes",
+    "oidc_algorithms",
+    "s3_domains",
+    "storage_prefixes",
+)
 _TABLES: Final = ("subscribers",)
-_NEVER_SHOWN: Final = ("store", "storage", *_TABLES, *SECRET_SETTINGS)
+_NEVER_SHOWN: Final = ("store", "storage", "storage_prefixes", *_TABLES, *SECRET_SETTINGS)
 
 _HINTS: Final = get_type_hints(Settings, include_extras=True)
 
@@ -294,8 +308,9 @@ def _check_together(settings: Settings) -> None:
         raise Invalid("the setting retry_sleep_low_ms is at most retry_sleep_high_ms")
     if settings.files_port and settings.files_port == settings.port:
         raise Invalid("the settings port and files_port name two different ports")
-    if settings.storage:
-        parse_store_url(settings.storage)
+    for place in (settings.storage, *settings.storage_prefixes):
+        if place:
+            parse_store_url(place)
     if settings.secret_key and settings.secret_key_file:
         raise Invalid("the keys of the servers come from secret_key or secret_key_file, not both")
     if bool(settings.setup_user) != bool(settings.setup_token_file):

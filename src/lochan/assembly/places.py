@@ -2,8 +2,11 @@
 
 A repository without a URL has its default place below the data directory: `objects/<instance id>`.
 So has one whose URL begins with `local:`, the form in which lakeFS clients name the server's disk.
-A URL of a directory is accepted only below the data directory, or where the operator allows it: a
-caller that may create repositories is not thereby allowed to write everywhere on the machine.
+On a server a URL has to be below the data directory or below a place that the operator allows: a
+caller that may create repositories must not thereby write everywhere on the machine, have requests
+sent to addresses of its choice, or use the server's credentials for other buckets. Parameters, such
+as an endpoint, are those of the allowed place. A program that opens a store by itself uses its own
+credentials, so it is free but for directories, which it names.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from lochan.assembly.blocks import open_blocks
 from lochan.assembly.server_file import server_file
 from lochan.base.errors import Denied, Invalid
 from lochan.base.ids import InstanceId
-from lochan.kv.url import parse_store_url
+from lochan.kv.url import StoreUrl, parse_store_url
 from lochan.service.file_places import FileSupport
 from lochan.staging.block_store import BlockStore
 
@@ -55,25 +58,27 @@ class Places:
         root: Path | None,
         *,
         imports: Sequence[str] = (),
-        directories: Sequence[str] = (),
+        allowed: Sequence[str] = (),
+        elsewhere: bool = False,
     ) -> None:
+        """`allowed` are places for repositories; `elsewhere` adds all that are no directory."""
         self._root = root
         self._imports = tuple(imports)
-        self._directories = tuple(Path(one).resolve() for one in directories)
+        self._allowed = tuple(allowed)
+        self._elsewhere = elsewhere
         self._lock = Lock()
         self._opened: dict[str, BlockStore] = {}
 
     def support(self) -> FileSupport:
         """Returns what repositories need of this."""
-        return FileSupport(self.open, Lock)
+        return FileSupport(self.open, Lock, self.check)
 
     def open(self, url: str, instance: InstanceId) -> BlockStore:
         """Returns the place of a URL; without one, the default place of a repository."""
         if _is_default(url):
             address = f"{_DIRECTORY}:{self._default(instance)}"
         else:
-            address = url
-            self._check(url)
+            address = self._permitted(url)
         with self._lock:
             found = self._opened.get(address)
             if found is None:
@@ -81,6 +86,11 @@ class Places:
                 imports = [one for one in self._imports if parse_store_url(one).scheme == scheme]
                 found = self._opened[address] = open_blocks(address, imports=imports)
             return found
+
+    def check(self, url: str) -> None:
+        """Refuses the URL of a place that no repository may have here: Denied or Invalid."""
+        if not _is_default(url):
+            self._permitted(url)
 
     def close(self) -> None:
         """Closes all places."""
@@ -100,24 +110,40 @@ class Places:
         _flush_directory(self._root)
         return objects / instance.hex()
 
-    def _check(self, url: str) -> None:
+    def _permitted(self, url: str) -> str:
+        """Returns the URL with the parameters that count; Denied if it is not below a place."""
         parsed = parse_store_url(url)
-        if parsed.scheme != _DIRECTORY:
-            return
-        wanted = Path(unquote(parsed.rest.removeprefix("//"))).resolve()
-        roots = list(self._directories)
-        if self._root is not None:
-            roots.append(self._root.resolve())
-        if not any(wanted.is_relative_to(root) for root in roots):
-            raise Denied("a storage place is below the data directory of the server")
+        allowed = [parse_store_url(one) for one in self._allowed]
+        if parsed.scheme == _DIRECTORY:
+            roots = [_directory(one) for one in allowed if one.scheme == _DIRECTORY]
+            if self._root is not None:
+                roots.append(self._root.resolve())
+            if any(_directory(parsed).is_relative_to(root) for root in roots):
+                return url
+        elif self._elsewhere:
+            return url
+        else:
+            for one in allowed:
+                if one.scheme == parsed.scheme and _is_below(parsed.rest, one.rest):
+                    return f"{url.partition('?')[0]}{''.join(one.rest.partition('?')[1:])}"
+        raise Denied(
+            "a storage place is below the data directory of the server, or below a place that its "
+            "operator allows for repositories"
+        )
 
 
 class TemporaryPlaces(Places):
     """Places below a directory that exists as long as they are open: for stores in memory."""
 
-    def __init__(self, *, imports: Sequence[str] = (), directories: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        *,
+        imports: Sequence[str] = (),
+        allowed: Sequence[str] = (),
+        elsewhere: bool = False,
+    ) -> None:
         # Made when it is first used, because most stores in memory have no large files.
-        super().__init__(None, imports=imports, directories=directories)
+        super().__init__(None, imports=imports, allowed=allowed, elsewhere=elsewhere)
         self._directory: TemporaryDirectory[str] | None = None
 
     def open(self, url: str, instance: InstanceId) -> BlockStore:
@@ -139,6 +165,20 @@ class TemporaryPlaces(Places):
 def _is_default(url: str) -> bool:
     """Returns whether a URL leaves the place to the server."""
     return not url or parse_store_url(url).scheme == _SERVER
+
+
+def _directory(url: StoreUrl) -> Path:
+    return Path(unquote(url.rest.removeprefix("//"))).resolve()
+
+
+def _is_below(wanted: str, allowed: str) -> bool:
+    """Returns whether a place is below another one, or that one, and names no other parameters."""
+    path, _, given = wanted.partition("?")
+    root, _, parameters = allowed.partition("?")
+    names, above = (unquote(one).strip("/").split("/") for one in (path, root))
+    if {"", ".", ".."} & set(names):
+        return False
+    return names[: len(above)] == above and given in ("", parameters)
 
 
 def _flush_directory(directory: Path) -> None:

@@ -103,10 +103,11 @@ def reference_quota_of(settings: Settings) -> ReferenceQuota:
 
 def places_of(settings: Settings) -> Places:
     """Returns the places of files that the settings ask for; none is opened yet."""
+    allowed = [one for one in (settings.storage, *settings.storage_prefixes) if one]
     if not settings.data and parse_store_url(settings.store).scheme == "memory":
-        return TemporaryPlaces(imports=settings.import_prefixes)
+        return TemporaryPlaces(imports=settings.import_prefixes, allowed=allowed)
     directory = data_directory(settings.store, settings.data)
-    return Places(directory, imports=settings.import_prefixes)
+    return Places(directory, imports=settings.import_prefixes, allowed=allowed)
 
 
 class ServerReady(msgspec.Struct, frozen=True):

@@ -169,11 +169,11 @@ class Embedded(RepositoryGroups[BlockingRunner]):
 
 def _places(store_url: str, data: str, storage: str, imports: Sequence[str]) -> Places:
     # A program that can open a store may write where its process may.
-    directories = (storage.removeprefix("file:"),) if storage.startswith("file:") else ()
+    allowed = (storage,) if storage.startswith("file:") else ()
     if not data and parse_store_url(store_url).scheme == "memory":
-        return TemporaryPlaces(imports=imports, directories=directories)
+        return TemporaryPlaces(imports=imports, allowed=allowed, elsewhere=True)
     root = data_directory(store_url, data)
-    return Places(root, imports=imports, directories=directories)
+    return Places(root, imports=imports, allowed=allowed, elsewhere=True)
 
 
 def _given(subscriber: Subscriber) -> Subscriber:

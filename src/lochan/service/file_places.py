@@ -7,7 +7,7 @@ is durable before its entry is written. A file that was imported or linked stays
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Final, Protocol, Self
 
@@ -49,6 +49,10 @@ class OpenPlace(Protocol):
         ...
 
 
+CheckPlace = Callable[[str], None]
+"""Refuses the URL of a place that no new repository may have."""
+
+
 class _OneThread:
     """The lock of a repository that only one thread uses."""
 
@@ -75,11 +79,16 @@ def _open_nothing(url: str, instance: InstanceId) -> BlockStore:  # noqa: ARG001
     )
 
 
+def _allow_every_place(url: str) -> None:  # noqa: ARG001 - the protocol
+    return None
+
+
 class FileSupport(msgspec.Struct, frozen=True):
     """What files need from outside: the places for their bytes, and locks between threads."""
 
     open_place: OpenPlace = _open_nothing
     new_lock: NewLock = _new_one_thread_lock
+    check_place: CheckPlace = _allow_every_place
 
 
 NO_PLACES: Final = FileSupport()

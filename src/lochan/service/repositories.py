@@ -107,6 +107,7 @@ class Repositories:
             raise Invalid(
                 f"a storage place is a URL of at most {STORAGE_URL_CHARACTERS_MAX} characters"
             )
+        self._files.check_place(storage)
         if name == _RESERVED:
             raise Invalid(f"a repository cannot have the name {name!r}: addresses begin with it")
         operation = self._claim(call, name)

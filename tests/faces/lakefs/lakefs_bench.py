@@ -134,11 +134,11 @@ class LakefsRepository:
 
 @contextmanager
 def lakefs_bench(
-    folder: Path, *, imports: Sequence[str] = (), set_up: bool = True, signs: bool = False
+    folder: Path, *, set_up: bool = True, signs: bool = False, **options: Sequence[str]
 ) -> Iterator[LakefsBench]:
     """Runs a server in a thread; its first user has the access key above.
 
-    With `signs` places have URLs, as S3 has.
+    With `signs` places have URLs, as S3 has; `options` are those of places.
     """
     ready, urls = Event(), []
     loop = asyncio.new_event_loop()
@@ -146,7 +146,7 @@ def lakefs_bench(
 
     async def run() -> None:
         store = open_store("memory:")
-        places = Places(folder, imports=imports)
+        places = Places(folder, **options)
         try:
             ports = Ports(SystemClock(), SystemRandom(), ThreadWaiting())
             access = open_access(Settings(store="memory:"), store, ports, RetryPolicy(), None)

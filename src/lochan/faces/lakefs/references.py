@@ -55,7 +55,7 @@ def _list(exchange: Exchange, kind: str, *, show_hidden: bool) -> Response | Lon
         ]
         return Page(tuple(wanted), some.token)
 
-    def show(found: list[Reference], has_more: bool) -> Response:  # noqa: ARG001 - the next shows it
+    def show(found: list[Reference], has_more: bool) -> Response:  # noqa: ARG001 - see below
         shown = [ref_out(one) for one in found[: page.amount]]
         last = shown[-1].id if shown else ""
         return answer(page_out(shown, last, has_more=len(found) > page.amount))
