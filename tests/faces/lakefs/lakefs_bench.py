@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from itertools import count
 from pathlib import Path
@@ -134,7 +134,7 @@ class LakefsRepository:
 
 @contextmanager
 def lakefs_bench(
-    folder: Path, *, set_up: bool = True, signs: bool = False, **options: Sequence[str]
+    folder: Path, *, set_up: bool = True, signs: bool = False, **options: Any
 ) -> Iterator[LakefsBench]:
     """Runs a server in a thread; its first user has the access key above.
 
