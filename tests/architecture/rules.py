@@ -22,7 +22,7 @@ BROAD_EXCEPT_PLACES_MAX = 5
 BROAD_EXCEPT_PLACES: dict[str, str] = {
     "src/lochan/testing/contracts/concurrency.py": "a thread's failure must reach its test",
     "src/lochan/stores/rocksdb/": "the driver raises bare Exception for every kind of failure",
-    "src/lochan/events/delivery.py": "a subscriber of another package must not end its worker",
+    "src/lochan/events/listener_calls.py": "a subscriber of another package must not end a worker",
     "src/lochan/assembly/events.py": "a subscriber that fails at its start must not end the server",
     "src/lochan/transport/error_boundary.py": "a bug in one handler must not end the server",
 }

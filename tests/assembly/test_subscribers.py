@@ -86,8 +86,16 @@ def test_keys_of_every_type_become_filter_and_options():
     assert one.name == "orders"
     assert one.filter == EventFilter(types=("COMMIT",), references=("main", "release-*"))
     given = DeliveryOptions(queue_max=100, attempts_max=2)
-    assert one.options(given) == DeliveryOptions(
+    assert one.options(given, "orders") == DeliveryOptions(
         queue_max=7, drop=DropPolicy.OLDEST, attempts_max=2
+    )
+
+
+def test_delivery_at_least_once_has_a_cursor_of_the_name_of_its_subscription():
+    table = {"type": "log", "delivery": "at-least-once", "poll_ms": 50, "age_s_max": 60}
+    (one,) = read_subscribers({"orders": table})
+    assert one.options(None, "orders/2") == DeliveryOptions(
+        cursor="orders/2", poll_ms=50, age_s_max=60
     )
 
 
@@ -102,6 +110,9 @@ def test_keys_of_every_type_become_filter_and_options():
         ({"type": "log", "drop": "all"}, ["'drop'"]),
         ({"type": "log", "references": ["*a*b*c*"]}, ["stars"]),
         ({"type": "log", "expression": "nonsense("}, ["'orders'"]),
+        ({"type": "log", "poll_ms": 5}, ["'poll_ms'", "at-most-once"]),
+        ({"type": "log", "delivery": "at-least-once", "drop": "oldest"}, ["'drop'", "at-least"]),
+        ({"type": "log", "delivery": "at-least-once", "age_s_max": 0}, ["'age_s_max'", ">= 1"]),
     ],
 )
 def test_what_is_wrong_is_refused_with_its_key_and_reason(table, named):

@@ -15,7 +15,7 @@ from lochan.embedded import Embedded
 from lochan.model import events
 from lochan.model.commits import CommitMeta, Delete, Operation, Put, RecordJob, Unchanged
 from lochan.model.contents import IcebergTable
-from lochan.model.events import EVENT_TYPES, Event
+from lochan.model.events import CHANGE_TYPES, Event
 from lochan.model.references import Annotation
 from lochan.model.requests import NewReference
 from lochan.model.specs import ReferenceSpec
@@ -321,7 +321,7 @@ def test_the_table_has_every_type():
         with collected(collector) as repository:
             prepare(repository)
             act(repository)
-    assert set(collector.types) == EVENT_TYPES
+    assert set(collector.types) == CHANGE_TYPES
     ids = [event.id for event in collector.events]
     assert len(set(ids)) == len(ids)
 

@@ -12,9 +12,8 @@ from lochan.assembly.events import EventRunner
 from lochan.assembly.subscribers import Registration
 from lochan.base.errors import Invalid
 from lochan.embedded import Embedded, open_repository
-from lochan.events.delivery import Delivery
 from lochan.events.filters import EventFilter
-from lochan.events.hub import EventHub
+from lochan.events.hub import AnyDelivery, EventHub
 from lochan.events.subscribers import (
     DeliveryOptions,
     DropPolicy,
@@ -54,7 +53,7 @@ class Bench:
         self.clock = ManualClock(1_700_000_000_000_000)
         self.sleeps = Sleeps(self.clock)
         self.ports = Ports(self.clock, SystemRandom(), self.sleeps)
-        self.started: list[Delivery] = []
+        self.started: list[AnyDelivery] = []
         self.hub = EventHub(self.ports, threading.Lock, self.started.append)
         self.store = MemoryStore()
         repositories = Repositories(self.store, self.ports, tuning=Tuning(observer=self.hub))

@@ -9,9 +9,8 @@ from lochan.base.ids import ObjId
 from lochan.base.names import REFS_NAME, ref_name
 from lochan.codec.rows import Move
 from lochan.events.changes import Change
-from lochan.events.delivery import Delivery
 from lochan.events.filters import EventFilter
-from lochan.events.hub import EventHub
+from lochan.events.hub import AnyDelivery, EventHub
 from lochan.events.subscribers import EventListener
 from lochan.kernel.context import RepositoryContext, Tuning
 from lochan.kernel.provenance import Initiator
@@ -48,7 +47,7 @@ class EventApp:
 
     def __init__(self, server: Server) -> None:
         ports = Ports(server.clock, server.random, server.waiting)
-        self._deliveries: list[Delivery] = []
+        self._deliveries: list[AnyDelivery] = []
         self._delivering = server.new_lock()
         hub = EventHub(ports, server.new_lock, self._deliveries.append, sent_by=server.name)
         delivery = hub.subscribe(Kept(server), EventFilter(types=TYPES))

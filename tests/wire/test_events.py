@@ -122,6 +122,14 @@ EVENTS: dict[str, Event] = {
         **COMMON, **AT, type=events.FILE_STORED, path="d/f", file=FILE
     ),
     events.FILE_REMOVED: events.FileRemoved(**COMMON, **AT, type=events.FILE_REMOVED, path="d/f"),
+    events.GAP: events.GapFound(
+        **COMMON,
+        type=events.GAP,
+        cause="history",
+        since_us=TIME_US,
+        missed=(events.MissedChanges("main", 3, A, 4, B),),
+        missed_left_out=2,
+    ),
 }
 
 HEAD = (
@@ -155,6 +163,9 @@ GOLDEN = {
     '"etag":"e","modified":"2023-11-14T22:13:20.123456Z","sha256":"","contentType":"x/y",'
     '"metadata":{"k":"v"},"address":"file:x"}}',
     events.FILE_REMOVED: COMMIT_AT + '"path":"d/f"}',
+    events.GAP: '"cause":"history","since":"2023-11-14T22:13:20.123456Z","missed":[{"name":"main",'
+    f'"incarnationBefore":3,"hashBefore":"{A}","incarnationAfter":4,"hashAfter":"{B}"}}],'
+    '"missedLeftOut":2}',
 }
 
 

@@ -10,18 +10,23 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from lochan.assembly.subscribers import Registration
 from lochan.base.limits.events import EVENT_DRAIN_MS, EVENT_GATHER_MS, EVENT_REGISTER_EVERY_MS
+from lochan.base.limits.requests import PAGE_ENTRIES_MAX
 from lochan.events.delivery import Delivery
+from lochan.events.durable import DurableDelivery, RepositorySource
 from lochan.events.filters import EventFilter
-from lochan.events.hub import EventHub
+from lochan.events.hub import AnyDelivery, EventHub
 from lochan.events.observers import UNOBSERVED, DeliveryObserver
 from lochan.events.subscribers import DeliveryOptions, EventListener
-from lochan.kernel.repository import Ports
+from lochan.kernel.context import RepositoryContext
+from lochan.kernel.repository import Ports, list_repositories
 from lochan.process import after_fork
+from lochan.service.repositories import Repositories
 
 _LOG: Final = logging.getLogger("lochan.events")
 
@@ -37,7 +42,7 @@ class EventRunner:
         ports = Ports(ports.clock, ports.random, waiting)
         sent_by = sent_by or process_name()
         self.hub = EventHub(ports, threading.Lock, self._start, sent_by=sent_by, observer=observer)
-        self._threads: list[tuple[Delivery, threading.Thread]] = []
+        self._threads: list[tuple[AnyDelivery, threading.Thread]] = []
         self._registration: threading.Thread | None = None
         after_fork(self, EventRunner._forget)
 
@@ -47,8 +52,14 @@ class EventRunner:
         self._threads = []
         self._registration = None
 
-    def register(self, wanted: Sequence[Registration]) -> None:
-        """Registers subscribers; those that fail are tried again until the runner is closed."""
+    def register(
+        self, wanted: Sequence[Registration], source: RepositorySource | None = None
+    ) -> None:
+        """Registers subscribers; those that fail are tried again until the runner is closed.
+
+        Delivery at least once reads the repositories of `source`.
+        """
+        self.hub.source = source
         failed = [one for one in wanted if not self._register(one)]
         if failed:
             self._registration = threading.Thread(
@@ -90,13 +101,16 @@ class EventRunner:
         while failed and not self._stopping.wait(EVENT_REGISTER_EVERY_MS / 1_000):
             failed = [one for one in failed if not self._register(one)]
 
-    def _start(self, delivery: Delivery) -> None:
+    def _start(self, delivery: AnyDelivery) -> None:
         bell = threading.Event()
         # A bell that is set already costs the writer no lock.
         delivery.wake = lambda: None if bell.is_set() else bell.set()
-        thread = threading.Thread(
-            target=_work, args=(delivery, bell, self._stopping), name="events", daemon=True
-        )
+        work: Callable[[], None]
+        if isinstance(delivery, DurableDelivery):
+            work = partial(_work_durably, delivery, bell, self._stopping)
+        else:
+            work = partial(_work, delivery, bell, self._stopping)
+        thread = threading.Thread(target=work, name="events", daemon=True)
         self._threads.append((delivery, thread))
         thread.start()
 
@@ -107,7 +121,7 @@ class _Attempt:
     def __init__(self, hub: EventHub, wanted: Registration) -> None:
         self._hub = hub
         self._wanted = wanted
-        self._made: list[Delivery] = []
+        self._made: list[AnyDelivery] = []
         self.error = ""
 
     def register(self) -> bool:
@@ -126,16 +140,36 @@ class _Attempt:
         listener: EventListener,
         filter: EventFilter | None = None,  # noqa: A002 - the name that the document gives it
         options: DeliveryOptions | None = None,
-    ) -> Delivery:
+    ) -> AnyDelivery:
         """Subscribes a listener, until the attempt fails."""
         # The second subscription of one subscriber needs another name than the first.
         wanted, number = self._wanted, len(self._made)
         name = f"{wanted.name}/{number + 1}" if number else wanted.name
-        delivery = self._hub.subscribe(
-            listener, filter, wanted.options(options), name=name, narrowed=wanted.filter
-        )
+        chosen = wanted.options(options, name)
+        delivery = self._hub.subscribe(listener, filter, chosen, name=name, narrowed=wanted.filter)
         self._made.append(delivery)
         return delivery
+
+
+class StoreRepositories:
+    """The repositories of a store for durable cursors (`RepositorySource`)."""
+
+    def __init__(self, repositories: Repositories) -> None:
+        self.store = repositories.store
+        self._repositories = repositories
+
+    def names(self) -> Sequence[str]:
+        """Returns the names of all repositories, read page by page."""
+        found: list[str] = []
+        start = ""
+        while page := list_repositories(self.store, start, PAGE_ENTRIES_MAX):
+            found += [name for name, _ in page]
+            start = f"{found[-1]}\0"
+        return found
+
+    def open(self, name: str) -> RepositoryContext:
+        """Returns a repository, the open one if there is one."""
+        return self._repositories.look_into(name).context
 
 
 class _InterruptibleWaiting:
@@ -167,6 +201,18 @@ def _work(delivery: Delivery, bell: threading.Event, stopping: threading.Event) 
                 if pause_ms is not None and not stopping.is_set():
                     bell.wait(pause_ms / 1_000)
                 break
+    delivery.finish()
+
+
+def _work_durably(
+    delivery: DurableDelivery, bell: threading.Event, stopping: threading.Event
+) -> None:
+    """The worker of one subscription with a durable cursor."""
+    while not delivery.is_over:
+        bell.clear()
+        if not delivery.turn() and not delivery.is_over and bell.wait(delivery.pause_ms() / 1_000):
+            # As above: many changes wake it once.
+            stopping.wait(EVENT_GATHER_MS / 1_000)
     delivery.finish()
 
 

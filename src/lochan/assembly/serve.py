@@ -13,7 +13,7 @@ from lochan.access.policy import Call
 from lochan.access.rights import OPEN_RIGHTS
 from lochan.assembly import open_store
 from lochan.assembly.access import ServerAccess, open_access
-from lochan.assembly.events import EventRunner
+from lochan.assembly.events import EventRunner, StoreRepositories
 from lochan.assembly.exposure import check_exposure, warn_exposure
 from lochan.assembly.places import Places, TemporaryPlaces, data_directory, place_below
 from lochan.assembly.server_file import (
@@ -279,7 +279,7 @@ def _serve(
         files=places.support(),
     )
     if events is not None:
-        events.register(subscribers)
+        events.register(subscribers, StoreRepositories(repositories))
     repository = _open_or_create(repositories, settings)
     written: list[ServerFile] = []
 

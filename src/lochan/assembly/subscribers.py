@@ -19,9 +19,11 @@ from msgspec import Meta
 from lochan.assembly.plugins import load_plugin
 from lochan.base.errors import Invalid
 from lochan.base.limits.events import (
+    EVENT_AGE_S_CEILING,
     EVENT_ATTEMPTS_CEILING,
     EVENT_BREAKER_MS_CEILING,
     EVENT_CALL_MS_CEILING,
+    EVENT_POLL_MS_CEILING,
     EVENT_QUEUE_CEILING,
     EVENT_SUBSCRIPTIONS_MAX,
 )
@@ -44,6 +46,8 @@ _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 _FILTER_KEYS: Final = EventFilter.__struct_fields__
 
+_DURABLE_KEYS: Final = ("poll_ms", "age_s_max")
+
 
 class SubscriberKeys(msgspec.Struct, frozen=True, kw_only=True):
     """The keys that every type of subscriber has."""
@@ -64,6 +68,8 @@ class SubscriberKeys(msgspec.Struct, frozen=True, kw_only=True):
     attempts_max: Annotated[int, Meta(ge=1, le=EVENT_ATTEMPTS_CEILING)] | None = None
     call_ms_max: Annotated[int, Meta(ge=1, le=EVENT_CALL_MS_CEILING)] | None = None
     breaker_ms: Annotated[int, Meta(ge=1, le=EVENT_BREAKER_MS_CEILING)] | None = None
+    poll_ms: Annotated[int, Meta(ge=1, le=EVENT_POLL_MS_CEILING)] | None = None
+    age_s_max: Annotated[int, Meta(ge=1, le=EVENT_AGE_S_CEILING)] | None = None
 
 
 class Registration(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,9 +86,12 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
     is_at_least_once: bool = False
     identity: str = ""
 
-    def options(self, given: DeliveryOptions | None) -> DeliveryOptions:
-        """Returns the options of a subscription."""
-        return msgspec.structs.replace(given or DeliveryOptions(), **self.chosen)
+    def options(self, given: DeliveryOptions | None, subscription: str) -> DeliveryOptions:
+        """Returns the options of a subscription; its cursor has the name of the subscription."""
+        options = msgspec.structs.replace(given or DeliveryOptions(), **self.chosen)
+        if self.is_at_least_once:
+            return msgspec.structs.replace(options, cursor=subscription)
+        return options
 
 
 def read_subscribers(tables: Mapping[str, Mapping[str, Any]]) -> list[Registration]:
@@ -131,12 +140,14 @@ def _check_types(keys: SubscriberKeys) -> None:
 
 
 def _check_available(keys: SubscriberKeys) -> None:
-    """Refuses what would promise more than is done."""
-    if keys.delivery == "at-least-once":
-        raise Invalid(
-            "the key 'delivery': this version delivers at most once; leave the key out, or set "
-            "it to 'at-most-once'"
-        )
+    """Refuses what would promise more than is done, and keys without an effect."""
+    without = ("queue_max", "drop") if keys.delivery == "at-least-once" else _DURABLE_KEYS
+    for key in without:
+        if getattr(keys, key) is not None:
+            raise Invalid(
+                f"the key {key!r} has no meaning with delivery {keys.delivery}; leave it out, or "
+                "choose the other 'delivery'"
+            )
     if keys.identity:
         raise Invalid(
             "the key 'identity': this version does not check what a subscriber may see; leave the "

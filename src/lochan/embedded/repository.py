@@ -10,7 +10,7 @@ from typing import Self
 from lochan.access.check import check_access
 from lochan.access.policy import Call
 from lochan.assembly import open_store
-from lochan.assembly.events import EventRunner
+from lochan.assembly.events import EventRunner, StoreRepositories
 from lochan.assembly.places import Places, TemporaryPlaces, data_directory
 from lochan.assembly.subscribers import Registration
 from lochan.catalog.types import ContentTypes
@@ -48,7 +48,8 @@ def open_repository(
     are below the directory `data`: by default the one that contains an embedded store, and for
     `memory:` one that exists until the repository is closed. `storage` is the URL of another place
     for them, if the repository is created. `imports` are URLs of prefixes that may be imported.
-    `subscribers` get the events of what this process changes.
+    `subscribers` get the events of what this process changes; those with a durable cursor get what
+    every process changes in any repository of the store.
     """
     store = open_store(store_url)
     places = _places(store_url, str(data), storage, imports)
@@ -57,15 +58,17 @@ def open_repository(
         ports = _ports()
         if subscribers:
             events = EventRunner(ports)
+        call = Call(who, repository=repository)
+        tuning = Tuning(observer=None if events is None else events.hub)
+        found = Repositories(store, ports, files=places.support(), tuning=tuning)
+        if events is not None:
             events.register(
                 [
                     Registration(name=type(one).__name__, load=partial(_given, one))
                     for one in subscribers
-                ]
+                ],
+                StoreRepositories(found),
             )
-        call = Call(who, repository=repository)
-        tuning = Tuning(observer=None if events is None else events.hub)
-        found = Repositories(store, ports, files=places.support(), tuning=tuning)
         opened = found.open_or_create(call, repository, storage)
         store.flush(store.epoch())
         access = StoreAccess(store, store_url, ports)

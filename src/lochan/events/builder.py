@@ -57,7 +57,7 @@ class EventBuilder:
 
     def __init__(self, types: ContentTypes, sent_by: str) -> None:
         self._types = types
-        self._sent_by = sent_by
+        self.sent_by = sent_by
 
     def build(self, change: Change, wanted: frozenset[str], wants_key: Wants) -> Iterator[Event]:
         """Yields the events of a change that have one of the wanted types, in their order.
@@ -156,7 +156,7 @@ class EventBuilder:
         row = change.row
         return {
             "time_us": when_us,
-            "sent_by": self._sent_by,
+            "sent_by": self.sent_by,
             "initiator": who.name,
             "roles": who.roles,
             "repository": change.context.description.name,

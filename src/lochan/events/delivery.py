@@ -31,8 +31,9 @@ from lochan.base.limits.events import EVENT_DEAD_LETTERS_MAX
 from lochan.base.ports import Lock
 from lochan.events.changes import Change
 from lochan.events.filters import AnyFilter
+from lochan.events.listener_calls import DeadLetter, ListenerCalls
 from lochan.events.observers import UNOBSERVED, DeliveryObserver
-from lochan.events.reactions import EventRefused, error_text, pause_after
+from lochan.events.reactions import EventRefused, pause_after
 from lochan.events.shared import SharedEvents
 from lochan.events.subscribers import (
     DeliveryOptions,
@@ -40,19 +41,11 @@ from lochan.events.subscribers import (
     EventListener,
     SubscriptionState,
     SubscriptionStatus,
-    hand_over,
 )
 from lochan.kernel.repository import Ports
 from lochan.model.events import Event
 
 _NS_OF_MS: Final = 1_000_000
-
-
-class DeadLetter(msgspec.Struct, frozen=True):
-    """An event that could not be delivered, and what an operator may see of the last exception."""
-
-    event: Event
-    error: str
 
 
 class _Queued(msgspec.Struct, frozen=True):
@@ -79,7 +72,9 @@ class Delivery:
     ) -> None:
         self.name = name
         self._observer = observer
-        self._listener = listener
+        self._calls = ListenerCalls(
+            listener, options.call_ms_max, ports.clock, lock, name, observer
+        )
         self._filter = accepted
         self._options = options
         self._ports = ports
@@ -88,17 +83,14 @@ class Delivery:
         self.wake = wake
         """Called after a change was queued; the driver of the worker sets it."""
         self._queue: deque[_Queued] = deque()
-        self._call_since_ns: int | None = None
         self._open_until_ns: int | None = None
         self._failures = 0
         self._durable = 0
-        self._is_failing = False
         self._is_cancelled = False
         self._is_stopping = False
         self._is_stuck = False
         self._delivered = self._retried = self._dead = self._dropped = 0
         self._trips = self._skipped = self._rejected = 0
-        self._last_error = ""
         self.dead_letters: deque[DeadLetter] = deque(maxlen=EVENT_DEAD_LETTERS_MAX)
 
     def offer(self, change: Change) -> None:
@@ -111,7 +103,7 @@ class Delivery:
         with self._lock:
             if self._is_cancelled:
                 return
-            if self._call_takes_too_long():
+            if self._calls.take_too_long():
                 self._dropped += 1
                 self._trips += not self._is_stuck
                 self._is_stuck = True
@@ -144,7 +136,7 @@ class Delivery:
             except LochanError as error:
                 # The store cannot be read at the moment; the events are made again, in their order.
                 with self._lock:
-                    self._last_error = error.kind
+                    self._calls.last_error = error.kind
             if attempt < self._options.attempts_max and not self._is_stopping:
                 self._sleep(self._options.sleep_first_ms * 2 ** (attempt - 1))
         with self._lock:
@@ -200,19 +192,16 @@ class Delivery:
 
     def finish(self) -> None:
         """Lets the listener release what it has; called once, by the worker, at its end."""
-        try:
-            self._listener.close()
-        except Exception as error:
-            self._last_error = type(error).__name__
+        self._calls.finish()
 
     def status(self) -> SubscriptionStatus:
         """Returns the state and the numbers."""
         with self._lock:
             if self._is_cancelled:
                 state = SubscriptionState.CANCELLED
-            elif self._open_until_ns is not None or self._call_takes_too_long():
+            elif self._open_until_ns is not None or self._calls.take_too_long():
                 state = SubscriptionState.TRIPPED
-            elif self._is_failing:
+            elif self._calls.is_failing:
                 state = SubscriptionState.FAILING
             else:
                 state = SubscriptionState.RUNNING
@@ -228,7 +217,7 @@ class Delivery:
                 trips=self._trips,
                 skipped=self._skipped,
                 rejected=self._rejected,
-                last_error=self._last_error,
+                last_error=self._calls.last_error,
             )
 
     def _take(self) -> _Queued | None:
@@ -268,35 +257,19 @@ class Delivery:
 
     def _attempt(self, event: Event, number: int) -> Exception | None:
         """Calls the listener; returns what it raised."""
-        begin_ns = self._call_since_ns = self._now_ns()
-        try:
-            call = partial(hand_over, self._listener, event)
-            self._observer.attempt(self.name, event, number, call)
-        except Exception as error:
-            with self._lock:
-                self._last_error = error_text(error)
-                self._is_failing = True
-            return error
-        finally:
-            self._call_since_ns = None
-            self._is_stuck = False
-        self._is_failing = self._now_ns() - begin_ns > self._options.call_ms_max * _NS_OF_MS
-        return None
+        failure = self._calls.attempt(event, number)
+        self._is_stuck = False
+        return failure
 
     def _give_up(self, event: Event, asked_ms: float) -> None:
         with self._lock:
             self._dead += 1
             self._failures += 1
-            self.dead_letters.append(DeadLetter(event, self._last_error))
+            self.dead_letters.append(DeadLetter(event, self._calls.last_error))
             if self._failures >= self._options.failures_max:
                 self._trips += 1
                 pause_ms = max(self._options.breaker_ms, asked_ms)
                 self._open_until_ns = self._now_ns() + int(pause_ms * _NS_OF_MS)
-
-    def _call_takes_too_long(self) -> bool:
-        since_ns = self._call_since_ns
-        limit_ns = self._options.call_ms_max * _NS_OF_MS
-        return since_ns is not None and self._now_ns() - since_ns > limit_ns
 
     def _now_ns(self) -> int:
         return self._ports.clock.monotonic_ns()

@@ -73,9 +73,9 @@ class CompiledFilter:
     def wanted_types(self, change: Change) -> frozenset[str]:
         """Returns the types of events of a change that may be accepted; empty if none may."""
         row = change.row
-        if self._repositories and not self._repositories.fullmatch(change.context.description.name):
+        if not self.accepts_repository(change.context.description.name):
             return frozenset()
-        if self._references and not self._references.fullmatch(row.name):
+        if not self.accepts_reference(row.name):
             return frozenset()
         found = types_of(change)
         if self.types:
@@ -89,6 +89,14 @@ class CompiledFilter:
             if own is not None and not any(map(self.accepts_key, own)):
                 found -= _OF_CONTENT
         return found
+
+    def accepts_repository(self, name: str) -> bool:
+        """Returns whether events of a repository may be accepted."""
+        return not self._repositories or bool(self._repositories.fullmatch(name))
+
+    def accepts_reference(self, name: str) -> bool:
+        """Returns whether events of a reference may be accepted."""
+        return not self._references or bool(self._references.fullmatch(name))
 
     def accepts_key(self, key: bytes) -> bool:
         """Returns whether the filter accepts a stored key, of a content or of a file."""
@@ -140,6 +148,14 @@ class BothFilters:
         """Returns the types of events of a change that may be accepted by both."""
         found = self._first.wanted_types(change)
         return found & self._second.wanted_types(change) if found else found
+
+    def accepts_repository(self, name: str) -> bool:
+        """Returns whether both accept a repository."""
+        return self._first.accepts_repository(name) and self._second.accepts_repository(name)
+
+    def accepts_reference(self, name: str) -> bool:
+        """Returns whether both accept a reference."""
+        return self._first.accepts_reference(name) and self._second.accepts_reference(name)
 
     def accepts_key(self, key: bytes) -> bool:
         """Returns whether both accept a stored key."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from typing import Final
 
-from lochan.base.errors import Exhausted
+from lochan.base.errors import Exhausted, Invalid
 from lochan.base.limits.events import EVENT_SUBSCRIPTIONS_MAX
 from lochan.base.ports import NewLock
 from lochan.catalog.types import ContentTypes
 from lochan.events.builder import EventBuilder
 from lochan.events.changes import Change
 from lochan.events.delivery import Delivery
+from lochan.events.durable import DurableDelivery, RepositorySource
 from lochan.events.filters import AnyFilter, BothFilters, CompiledFilter, EventFilter
 from lochan.events.observers import UNOBSERVED, DeliveryObserver
 from lochan.events.order import ChangeOrder
@@ -20,8 +23,13 @@ from lochan.kernel.context import RepositoryContext
 from lochan.kernel.repository import Ports
 from lochan.kernel.settled import SettledChange
 
-Start = Callable[[Delivery], None]
+AnyDelivery = Delivery | DurableDelivery
+
+Start = Callable[[AnyDelivery], None]
 """Starts the worker of a subscription."""
+
+# It is a part of rows; the second subscription of a subscriber has a number behind a slash.
+_CURSOR: Final = re.compile(r"[a-z0-9][a-z0-9_/-]{0,70}")
 
 
 class EventHub:
@@ -41,11 +49,14 @@ class EventHub:
         self._new_lock = new_lock
         self._start = start
         self._observer = observer
-        self._events = SharedEvents(EventBuilder(types or ContentTypes(), sent_by), new_lock)
+        self._builder = EventBuilder(types or ContentTypes(), sent_by)
+        self._events = SharedEvents(self._builder, new_lock)
         self._lock = new_lock()
         self._order = ChangeOrder(new_lock, self._pass_on)
         # Replaced as a whole, so that writers read it without a lock.
-        self.deliveries: tuple[Delivery, ...] = ()
+        self.deliveries: tuple[AnyDelivery, ...] = ()
+        self.source: RepositorySource | None = None
+        """Where durable cursors find the repositories; set before the first one is subscribed."""
 
     def subscribe(
         self,
@@ -55,26 +66,18 @@ class EventHub:
         *,
         name: str = "",
         narrowed: EventFilter | None = None,
-    ) -> Delivery:
+    ) -> AnyDelivery:
         """Delivers events to a listener from now on; Invalid if the filter cannot be used.
 
         `name` is how telemetry shows the subscription. `narrowed` is a second filter, that of an
-        operator: an event has to be accepted by both.
+        operator: an event has to be accepted by both. With a cursor in the options, delivery goes
+        on where it ended last; the first time it begins with what happens from now on.
         """
         own = CompiledFilter(filter or EventFilter())
         accepted: AnyFilter = own
         if narrowed is not None and narrowed != EventFilter():
             accepted = BothFilters(CompiledFilter(narrowed), own)
-        delivery = Delivery(
-            listener,
-            accepted,
-            options or DeliveryOptions(),
-            self.ports,
-            self._events,
-            self._new_lock(),
-            name=name,
-            observer=self._observer,
-        )
+        delivery = self._delivery(listener, accepted, options or DeliveryOptions(), name)
         with self._lock:
             live = tuple([one for one in self.deliveries if not one.is_over])
             if len(live) >= EVENT_SUBSCRIPTIONS_MAX:
@@ -84,6 +87,39 @@ class EventHub:
             self._events.is_shared = len(self.deliveries) > 1
         self._start(delivery)
         return delivery
+
+    def _delivery(
+        self, listener: EventListener, accepted: AnyFilter, options: DeliveryOptions, name: str
+    ) -> AnyDelivery:
+        ports, lock = self.ports, self._new_lock()
+        if not options.cursor:
+            return Delivery(
+                listener,
+                accepted,
+                options,
+                ports,
+                self._events,
+                lock,
+                name=name,
+                observer=self._observer,
+            )
+        if not _CURSOR.fullmatch(options.cursor):
+            raise Invalid(f"a cursor cannot have the name {options.cursor!r}: use a-z, 0-9, _, -")
+        if self.source is None:
+            raise Invalid("delivery at least once needs a store: there is none here")
+        durable = DurableDelivery(
+            listener,
+            accepted,
+            options,
+            ports,
+            self._builder,
+            lock,
+            self.source,
+            name=name or options.cursor,
+            observer=self._observer,
+        )
+        durable.begin()
+        return durable
 
     def begin(self, context: RepositoryContext, name: str) -> int:
         """Counts an operation on a reference; 0 if there is no subscription."""

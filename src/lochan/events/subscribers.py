@@ -25,10 +25,12 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from lochan.base.limits.events import (
+    EVENT_AGE_S_MAX,
     EVENT_ATTEMPTS_MAX,
     EVENT_BREAKER_MS,
     EVENT_CALL_MS_MAX,
     EVENT_FAILURES_MAX,
+    EVENT_POLL_MS,
     EVENT_QUEUE_MAX,
     EVENT_SLEEP_FIRST_MS,
     EVENT_SLEEP_MAX_MS,
@@ -90,6 +92,10 @@ class EventListener:
         """Gets FILE_REMOVED."""
         self.on_event(event)
 
+    def on_gap(self, event: events.GapFound) -> None:
+        """Gets GAP: changes that are not delivered, although delivery is at least once."""
+        self.on_event(event)
+
     def close(self) -> None:
         """Is called once, after the last event."""
 
@@ -105,6 +111,7 @@ _METHODS: Final[Mapping[str, Callable[[EventListener, Any], None]]] = {
     events.CONTENT_REMOVED: lambda listener, event: listener.on_content_removed(event),
     events.FILE_STORED: lambda listener, event: listener.on_file_stored(event),
     events.FILE_REMOVED: lambda listener, event: listener.on_file_removed(event),
+    events.GAP: lambda listener, event: listener.on_gap(event),
 }
 
 
@@ -125,8 +132,16 @@ class DropPolicy(Enum):
 
 
 class DeliveryOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How events are delivered to one subscription."""
+    """How events are delivered to one subscription.
 
+    With `cursor`, the name of a durable cursor in the store, delivery is at least once
+    (`events/durable.py`): `queue_max`, `drop` and `failures_max` have no meaning then. Without it
+    `poll_ms` and `age_s_max` have none.
+    """
+
+    cursor: str = ""
+    poll_ms: int = EVENT_POLL_MS
+    age_s_max: int = EVENT_AGE_S_MAX
     queue_max: int = EVENT_QUEUE_MAX
     drop: DropPolicy = DropPolicy.NEWEST
     attempts_max: int = EVENT_ATTEMPTS_MAX
@@ -145,6 +160,8 @@ class SubscriptionState(Enum):
     """The last attempt failed; it is tried again."""
     TRIPPED = "tripped"
     """The breaker is open, or a call takes too long."""
+    STANDBY = "standby"
+    """Another server has the lease and delivers."""
     CANCELLED = "cancelled"
 
 

@@ -51,6 +51,7 @@ class Kind(IntEnum):
     ACCESS = 0x61
     UPLOADS = 0x75
     KEY_PACKS = 0x6B
+    CURSORS = 0x65
 
 
 def partition(instance: InstanceId, kind: Kind, suffix: bytes = b"") -> Partition:

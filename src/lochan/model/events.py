@@ -24,12 +24,14 @@ CONTENT_STORED: Final = "CONTENT_STORED"
 CONTENT_REMOVED: Final = "CONTENT_REMOVED"
 FILE_STORED: Final = "FILE_STORED"
 FILE_REMOVED: Final = "FILE_REMOVED"
+GAP: Final = "GAP"
 
 REFERENCE_TYPES: Final = frozenset({REFERENCE_CREATED, REFERENCE_UPDATED, REFERENCE_DELETED})
 COMMITTING_TYPES: Final = frozenset({COMMIT, MERGE, TRANSPLANT})
 CONTENT_TYPES: Final = frozenset({CONTENT_STORED, CONTENT_REMOVED})
 FILE_TYPES: Final = frozenset({FILE_STORED, FILE_REMOVED})
-EVENT_TYPES: Final = REFERENCE_TYPES | COMMITTING_TYPES | CONTENT_TYPES | FILE_TYPES
+CHANGE_TYPES: Final = REFERENCE_TYPES | COMMITTING_TYPES | CONTENT_TYPES | FILE_TYPES
+EVENT_TYPES: Final = CHANGE_TYPES | {GAP}
 
 
 class EventReference(msgspec.Struct, frozen=True, gc=False):
@@ -167,6 +169,35 @@ class FileRemoved(Event, frozen=True, kw_only=True):
     path: str
 
 
+class MissedChanges(msgspec.Struct, frozen=True, gc=False):
+    """A reference whose changes are not delivered: where it was before, and where it is after them.
+
+    Before its creation, and after its deletion, the hash is empty; an incarnation that is not known
+    is 0.
+    """
+
+    name: str
+    incarnation_before: int
+    hash_before: str
+    incarnation_after: int
+    hash_after: str
+
+
+class GapFound(Event, frozen=True, kw_only=True):
+    """Changes of a repository that a subscriber does not get, and what it has missed by that.
+
+    `cause` is `age`, if its cursor is older than the limit, or `history`, if the history behind the
+    cursor cannot be read. `since_us` is up to when nothing is missing. `reference` is the one that
+    was missed; with cause `age` it is empty. `missed_left_out` is how many references are not
+    listed, because they are too many.
+    """
+
+    cause: str
+    since_us: int
+    missed: tuple[MissedChanges, ...]
+    missed_left_out: int = 0
+
+
 class OtherEvent(Event, frozen=True, kw_only=True):
     """An event as a client reads it: of a type that it does not know, or with fields left out.
 
@@ -187,5 +218,6 @@ EVENT_CLASSES: Final[dict[str, type[Event]]] = {
     CONTENT_REMOVED: ContentRemoved,
     FILE_STORED: FileStored,
     FILE_REMOVED: FileRemoved,
+    GAP: GapFound,
 }
 """The class of each type."""

@@ -5,7 +5,7 @@
 | `id` | the id of the event: the same at each repetition |
 | `source` | the repository as a path, behind the address that an operator may choose |
 | `type` | `dev.lochan.` and the type, such as `dev.lochan.COMMIT` |
-| `subject` | the short name of the reference |
+| `subject` | the short name of the reference; left out if the event is about several |
 | `time` | when the change was made |
 | `traceparent` | the trace of the request that made the change, if it was sampled |
 """
@@ -28,12 +28,14 @@ STRUCTURED: Final = "application/cloudevents+json; charset=utf-8"
 
 def attributes_of(event: Event, source: str, traceparent: str = "") -> dict[str, str]:
     """Returns the attributes of an event; `source` stands before the path of the repository."""
+    # An attribute that is there has at least one character.
+    subject = {"subject": event.reference.name} if event.reference.name else {}
     found = {
         "specversion": "1.0",
         "id": event.id,
         "source": f"{source.rstrip('/')}/r/{quote(event.repository, safe='')}",
         "type": f"{TYPE_PREFIX}{event.type}",
-        "subject": event.reference.name,
+        **subject,
         "time": instant(event.time_us).isoformat().replace("+00:00", "Z"),
         "datacontenttype": "application/json",
     }

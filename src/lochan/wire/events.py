@@ -22,6 +22,7 @@ from lochan.model.events import (
     CommitMade,
     Event,
     EventReference,
+    MissedChanges,
     OperationSummary,
     OtherEvent,
 )
@@ -50,6 +51,7 @@ _KEPT: Final = {
     "commitTime",
     "contentType",
     "cause",
+    "since",
 }
 
 
@@ -68,6 +70,16 @@ class OperationJson(msgspec.Struct, frozen=True, omit_defaults=True):
     type: str
     key: KeyJson | None = None
     path: str = ""
+
+
+class MissedJson(msgspec.Struct, frozen=True, rename="camel"):
+    """A reference of a gap."""
+
+    name: str
+    incarnation_before: int
+    hash_before: str
+    incarnation_after: int
+    hash_after: str
 
 
 class _Field(msgspec.Struct, frozen=True):
@@ -107,9 +119,19 @@ def _operations_in(sent: tuple[OperationJson, ...]) -> tuple[OperationSummary, .
     )
 
 
+def _missed_out(missed: tuple[MissedChanges, ...]) -> tuple[MissedJson, ...]:
+    return tuple(msgspec.convert(one, MissedJson, from_attributes=True) for one in missed)
+
+
+def _missed_in(sent: tuple[MissedJson, ...]) -> tuple[MissedChanges, ...]:
+    return tuple(msgspec.convert(one, MissedChanges, from_attributes=True) for one in sent)
+
+
 _SPECIAL: Final = {
     "time_us": _Field("time", Instant, instant, micros),
     "commit_time_us": _Field("commitTime", Instant, instant, micros),
+    "since_us": _Field("since", Instant, instant, micros),
+    "missed": _Field("missed", tuple[MissedJson, ...], _missed_out, _missed_in),
     "reference": _Field("reference", EventReferenceJson, _reference_out, _reference_in),
     "meta": _Field("meta", CommitMetaV2, meta_v2, meta_in),
     "operations": _Field("operations", tuple[OperationJson, ...], _operations_out, _operations_in),

@@ -52,6 +52,44 @@ EVENT_CALL_MS_MAX: Final = 10_000
 # The longest time that an operator may choose for a call: what takes longer needs its own queue.
 EVENT_CALL_MS_CEILING: Final = 600_000
 
+# How often the holder of a durable cursor looks for changes that other servers made.
+EVENT_POLL_MS: Final = 1_000
+
+# The pause between two such searches is this many times as long as the last one took: with very
+# many references they occupy a tenth of one thread.
+EVENT_POLL_PAUSE_TIMES: Final = 9
+
+# The longest time that an operator may choose between two searches.
+EVENT_POLL_MS_CEILING: Final = 3_600_000
+
+# The age at which a cursor is given up for a gap: a receiver may be away for a week.
+EVENT_AGE_S_MAX: Final = 7 * 86_400
+
+# The longest age that an operator may choose: ten years.
+EVENT_AGE_S_CEILING: Final = 10 * 366 * 86_400
+
+# How often the time of a cursor without changes is written: a part of the age that may be so long.
+EVENT_COMPLETE_PART: Final = 100
+
+# A lease lasts so many times as long as one call may take, so that a call which begins in its first
+# third ends before the lease does.
+EVENT_LEASE_CALLS: Final = 1.5
+
+# Changes of one reference that are delivered before the cursor is moved: a crash repeats them.
+EVENT_CURSOR_CHANGES: Final = 100
+
+# The cursor is moved after this time too, so that a slow receiver gets fewer events again.
+EVENT_CURSOR_MS: Final = 1_000
+
+# References whose changes were noted in memory; with more, all references are searched.
+EVENT_NOTED_MAX: Final = 10_000
+
+# Repositories whose cursors are kept in memory; more are read again at each search.
+EVENT_CURSORS_KEPT: Final = 1_000
+
+# References that a GAP event lists; the rest is counted.
+EVENT_MISSED_MAX: Final = 1_000
+
 # Dead letters that are kept in memory for an operator; more are only counted.
 EVENT_DEAD_LETTERS_MAX: Final = 100
 
