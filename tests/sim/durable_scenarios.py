@@ -210,7 +210,7 @@ def drain(world: World) -> None:
     for _ in range(DRAIN_PAUSES):
         while app.delivery.turn():
             pass
-        last.clock.advance_us(int((app.delivery.pause_ms() or 0) * 1_000) + 1_000)
+        last.clock.advance_us(int(app.delivery.pause_ms() * 1_000) + 1_000)
     wrong = [one for one in world.watched if isinstance(one, AssertionError)]
     if wrong:
         raise wrong[0]
