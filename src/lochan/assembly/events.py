@@ -210,8 +210,7 @@ def _work_durably(
     """The worker of one subscription with a durable cursor."""
     while not delivery.is_over:
         bell.clear()
-        is_more = delivery.turn()
-        if not is_more and bell.wait(0 if delivery.is_over else delivery.pause_ms() / 1_000):
+        if not delivery.turn() and bell.wait(delivery.pause_ms() / 1_000):
             # As above: many changes wake it once.
             stopping.wait(EVENT_GATHER_MS / 1_000)
     delivery.finish()

@@ -181,6 +181,8 @@ class DurableDelivery:
 
     def pause_ms(self) -> float:
         """Returns for how long nothing will be done, unless a change is noted."""
+        if self.is_over:
+            return 0.0
         left_ms = (self._resume_ns - self._now_ns()) / _NS_OF_MS
         return max(0.0, min(left_ms, self._lease.pause_ms()))
 
