@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from tempfile import mkdtemp
+from threading import Lock
 from typing import Any
 from urllib.parse import quote
 
@@ -23,7 +24,11 @@ from lochan.access.rights import AttachedPolicy, compile_rights
 from lochan.access.secrets import KeyRing
 from lochan.assembly.blocks import open_blocks
 from lochan.base.errors import Unauthenticated
+from lochan.catalog.types import ContentTypes
+from lochan.events.builder import EventBuilder
+from lochan.events.feeds import EventFeeds
 from lochan.faces.access.face import AccessFace
+from lochan.faces.events.face import EventsFace
 from lochan.faces.files.face import FilesFace
 from lochan.faces.nessie.face import nessie_faces
 from lochan.kv.observe import ObservedStore
@@ -43,6 +48,7 @@ from lochan.testing.call_counts import CallCounts
 from lochan.testing.ports import ManualClock
 from lochan.transport.exchange import Request
 from lochan.transport.routes import Authentication, Face, Match
+from lochan.wire.events import encode_event
 from tests.wire.harness import NO_BODY, Answer, Wire
 
 ADMIN = "ada"
@@ -118,8 +124,14 @@ class GuardedWire(Wire):
         return (
             *nessie_faces(self.repositories, "default", self.authentication()),
             FilesFace("default", self.authentication()),
+            EventsFace("default", self.feeds(), self.authentication()),
             AccessFace(self.control(), self.authentication()),
         )
+
+    def feeds(self) -> EventFeeds:
+        """Returns what reads for followers."""
+        builder = EventBuilder(ContentTypes(), "")
+        return EventFeeds(self.clock, Lock, builder, encode_event)
 
     def authentication(self) -> Authentication:
         """Returns how callers are found out."""

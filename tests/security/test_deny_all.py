@@ -17,6 +17,7 @@ from lochan.faces.lakefs.face import LakefsFace
 from lochan.transport.routes import Face
 from lochan.wire.operations import ApiOperation
 from lochan.wire.operations_access import OPERATIONS_ACCESS
+from lochan.wire.operations_events import OPERATIONS_EVENTS
 from lochan.wire.operations_files import OPERATIONS_FILES
 from lochan.wire.operations_lakefs import OPERATIONS_LAKEFS
 from lochan.wire.operations_v1 import OPERATIONS_V1
@@ -294,6 +295,13 @@ def record_files(wire: GuardedWire) -> None:
     send("POST", "/hard-reset", {"target": f"main@{wire.head()}~1"})
 
 
+def record_events(wire: GuardedWire) -> None:
+    """Follows events up to the present."""
+    answer = wire.send("GET", "/events/v1?follow=false")
+    assert answer.status == 200, answer.body
+    assert answer.body.startswith(b"id: ")
+
+
 # It succeeds only while the import is running.
 NEVER_DONE = "lakefs.importCancel"
 LAKEFS = tuple(
@@ -309,8 +317,9 @@ NEEDS_RIGHTS = tuple(each for each in OPERATIONS_ACCESS if each.needs != "nothin
         (OPERATIONS_V1, record_v1),
         (NEEDS_RIGHTS, record_access),
         (OPERATIONS_FILES, record_files),
+        (OPERATIONS_EVENTS, record_events),
     ],
-    ids=["version 2", "version 1", "access", "files"],
+    ids=["version 2", "version 1", "access", "files", "events"],
 )
 def test_without_the_right_every_operation_is_refused_and_nothing_is_written(
     operations: tuple[ApiOperation, ...], record: Callable[[GuardedWire], object]
@@ -331,7 +340,14 @@ def test_without_the_right_every_operation_of_lakefs_is_refused_and_nothing_is_w
 
 @pytest.mark.parametrize(
     "operations",
-    [OPERATIONS_V2, OPERATIONS_V1, OPERATIONS_ACCESS, OPERATIONS_FILES, OPERATIONS_LAKEFS],
+    [
+        OPERATIONS_V2,
+        OPERATIONS_V1,
+        OPERATIONS_ACCESS,
+        OPERATIONS_FILES,
+        OPERATIONS_EVENTS,
+        OPERATIONS_LAKEFS,
+    ],
 )
 def test_every_operation_declares_what_it_needs(operations: tuple[ApiOperation, ...]) -> None:
     undeclared = [each.id for each in operations if each.needs == "action" and not each.action]

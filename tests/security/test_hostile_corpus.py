@@ -9,6 +9,7 @@ import pytest
 
 from lochan.access.policy import Call
 from lochan.assembly.access import open_access
+from lochan.assembly.event_feeds import FeedReader
 from lochan.assembly.serve import Telemetry, faces_of
 from lochan.base.ids import EMPTY_ID
 from lochan.base.secrets import Secret
@@ -66,7 +67,8 @@ def served() -> Iterator[Served]:
     control = access.control
     admin = control.set_up(Call(), "ada")
     repositories = Repositories(store, ports, policy=access.policy)
-    faces = faces_of(settings, repositories, access, Telemetry(settings))
+    feeds = FeedReader(ports).feeds
+    faces = faces_of(settings, repositories, access, Telemetry(settings), feeds)
     with running(store, faces, repositories=repositories) as server:
         principal = access.authenticator.authenticate(f"Bearer {admin.secret}")
         call = Call("ada", rights=principal.rights)

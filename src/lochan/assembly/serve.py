@@ -13,6 +13,7 @@ from lochan.access.policy import Call
 from lochan.access.rights import OPEN_RIGHTS
 from lochan.assembly import open_store
 from lochan.assembly.access import ServerAccess, open_access
+from lochan.assembly.event_feeds import FeedReader, JointObserver
 from lochan.assembly.events import EventRunner, StoreRepositories
 from lochan.assembly.exposure import check_exposure, warn_exposure
 from lochan.assembly.places import Places, TemporaryPlaces, data_directory, place_below
@@ -33,9 +34,11 @@ from lochan.base.limits.maintenance import (
     SWEEP_EVERY_S,
     SWEEP_PAUSE_S,
 )
+from lochan.events.feeds import EventFeeds
 from lochan.events.observers import UNOBSERVED, DeliveryObserver
 from lochan.events.subscribers import SubscriptionStatus
 from lochan.faces.access.face import AccessFace
+from lochan.faces.events.face import EventsFace
 from lochan.faces.files.face import FilesFace
 from lochan.faces.lakefs.face import LakefsFace
 from lochan.faces.metrics.face import MetricsFace
@@ -266,7 +269,9 @@ def _serve(
 ) -> None:
     ports = telemetry.ports()
     events = telemetry.run_events(ports) if subscribers else None
-    tuning = tuning_of(settings, None if events is None else events.hub)
+    reader = FeedReader(ports)
+    observer = reader.feeds if events is None else JointObserver(events.hub, reader.feeds)
+    tuning = tuning_of(settings, observer)
     access = open_access(settings, store, ports, tuning.retry_policy, telemetry.audit)
     authenticates = access.authenticator.is_required()
     insecure = check_exposure(settings, authenticates=authenticates)
@@ -287,7 +292,7 @@ def _serve(
         server = Server(
             store,
             repositories,
-            faces_of(settings, repositories, access, telemetry),
+            faces_of(settings, repositories, access, telemetry, reader.feeds),
             options,
             observers=telemetry.request_observers(),
             own=DOCUMENTS,
@@ -308,6 +313,7 @@ def _serve(
     try:
         run_until_stopped(make, on_ready)
     finally:
+        reader.close()
         if events is not None:
             events.close()
         for own_file in written:
@@ -316,12 +322,17 @@ def _serve(
 
 
 def faces_of(
-    settings: Settings, repositories: Repositories, access: ServerAccess, telemetry: Telemetry
+    settings: Settings,
+    repositories: Repositories,
+    access: ServerAccess,
+    telemetry: Telemetry,
+    feeds: EventFeeds,
 ) -> list[Face]:
     """Returns the faces of the main listener; all of them have the same authentication."""
     return [
         *nessie_faces(repositories, settings.repository, access.authentication),
         FilesFace(settings.repository, access.authentication),
+        EventsFace(settings.repository, feeds, access.authentication),
         AccessFace(access.control, access.authentication),
         *telemetry.faces(access),
     ]

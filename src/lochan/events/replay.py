@@ -153,7 +153,7 @@ class _Replay:
         group: list[CommitView] = []
         before = at
         for view in _line(self._context, ObjId(at.pointer), top):
-            if group and not _is_one_request(group[-1], view):
+            if group and not is_one_request(group[-1], view):
                 yield (done := self._committed(before, group))
                 before, group = done.after, []
             group.append(view)
@@ -202,7 +202,7 @@ def _line(context: RepositoryContext, bottom: ObjId, top: ObjId) -> Iterator[Com
         reached = run[0]
 
 
-def _is_one_request(earlier: CommitView, later: CommitView) -> bool:
+def is_one_request(earlier: CommitView, later: CommitView) -> bool:
     """Returns whether two commits in a row belong to one merge or transplant."""
     made, other = provenance_of(earlier), provenance_of(later)
     if made.kind not in _OF_SEVERAL_COMMITS or not made.operation:

@@ -25,6 +25,7 @@ from lochan.service.claims import Claims
 from lochan.service.commit_log import CommitLog
 from lochan.service.commits import Commits, CommitWrites
 from lochan.service.contents import Contents
+from lochan.service.event_streams import EventStreams
 from lochan.service.file_base import FileContext
 from lochan.service.file_commits import StagedCommits
 from lochan.service.file_history import FileHistory
@@ -82,6 +83,7 @@ class Repository:
         self.jobs = Jobs(context, types, resolver)
         self.history = History(context, types, resolver)
         self.commit_log = CommitLog(context, types, resolver)
+        self.event_streams = EventStreams(context, resolver, access)
         places = self._places = FilePlaces(context, files.open_place)
         self.settings = RepositorySettings(context, claims, access)
         protection = self.protection = BranchProtection(self.settings, access, context.clock)

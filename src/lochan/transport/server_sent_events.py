@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from typing import Final
 
 from lochan.base.errors import Invalid
@@ -13,6 +13,12 @@ CONTENT_TYPE: Final = b"text/event-stream"
 
 KEEP_ALIVE: Final = b":\n\n"
 """A comment, which clients ignore; proxies see that the connection is alive."""
+
+_HEADERS: Final = ((b"cache-control", b"no-store"), (b"x-accel-buffering", b"no"))
+
+
+def _nothing() -> None:
+    return None
 
 
 def encode_event(data: str, event: str = "", event_id: str = "") -> bytes:
@@ -27,8 +33,19 @@ def encode_event(data: str, event: str = "", event_id: str = "") -> bytes:
     return ("\n".join(lines) + "\n\n").encode("utf-8")
 
 
-def follow(messages: AsyncGenerator[bytes, None]) -> Response:
+def encode_line(event: str, event_id: str, data: bytes) -> bytes:
+    """Returns one message of data in one line, such as JSON; nothing is checked."""
+    return b"event: %b\nid: %b\ndata: %b\n\n" % (event.encode(), event_id.encode("ascii"), data)
+
+
+def encode_position(event_id: str) -> bytes:
+    """Returns what moves the position of a client without an event; it keeps alive, too."""
+    return b"id: %b\n\n" % event_id.encode("ascii")
+
+
+def follow(
+    messages: AsyncGenerator[bytes, None], closed: Callable[[], None] = _nothing
+) -> Response:
     """Returns the answer that sends messages until the client or the server ends it."""
-    headers = ((b"cache-control", b"no-cache"),)
-    stream = ResponseStream(messages, endless=True)
-    return Response(200, b"", headers, CONTENT_TYPE, stream)
+    stream = ResponseStream(messages, endless=True, closed=closed)
+    return Response(200, b"", _HEADERS, CONTENT_TYPE, stream)

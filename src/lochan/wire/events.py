@@ -11,7 +11,7 @@ A reader accepts types and fields that it does not know: `event_in` returns an `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, get_type_hints
 
 import msgspec
@@ -52,6 +52,7 @@ _KEPT: Final = {
     "contentType",
     "cause",
     "since",
+    LEFT_OUT,
 }
 
 
@@ -189,21 +190,22 @@ def _read(kind: type[Event], sent: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def encode_event(event: Event, bytes_max: int | None = None) -> bytes:
+def encode_event(event: Event, bytes_max: int | None = None, without: Sequence[str] = ()) -> bytes:
     """Returns the bytes of an event, of at most `bytes_max` if they can be that few.
 
-    What identifies the event is sent whatever its size is.
+    What identifies the event is sent whatever its size is. `without` names fields of the model that
+    its receiver may not see.
     """
-    body = encode(event_out(event))
+    body = encode(_shown(event, without))
     if bytes_max is None or len(body) <= bytes_max:
         return body
     if isinstance(event, CommitMade) and event.operations:
-        body = _with_fewer_operations(event, bytes_max)
+        body = _with_fewer_operations(event, bytes_max, without)
         if len(body) <= bytes_max:
             return body
         event = _without_operations(event, 0)
-    shown = event_out(event)
-    left_out: list[str] = []
+    shown = _shown(event, without)
+    left_out: list[str] = shown.get(LEFT_OUT, [])
     sizes = {name: len(encode(value)) for name, value in shown.items() if name not in _KEPT}
     for name in sorted(sizes, key=lambda name: (-sizes[name], name)):
         del shown[name]
@@ -215,13 +217,24 @@ def encode_event(event: Event, bytes_max: int | None = None) -> bytes:
     return body
 
 
-def _with_fewer_operations(event: CommitMade, bytes_max: int) -> bytes:
+def _shown(event: Event, without: Sequence[str]) -> dict[str, Any]:
+    """Returns an event as JSON without the fields that its receiver may not see."""
+    shown = event_out(event)
+    if without:
+        names = [_FIELDS[type(event)][name].name for name in without]
+        for name in names:
+            del shown[name]
+        shown[LEFT_OUT] = names
+    return shown
+
+
+def _with_fewer_operations(event: CommitMade, bytes_max: int, without: Sequence[str]) -> bytes:
     """Lists as many operations as fit: the largest number is searched by halves."""
     fits, too_many = 0, len(event.operations)
-    body = encode(event_out(_without_operations(event, 0)))
+    body = encode(_shown(_without_operations(event, 0), without))
     while too_many - fits > 1:
         middle = (fits + too_many) // 2
-        tried = encode(event_out(_without_operations(event, middle)))
+        tried = encode(_shown(_without_operations(event, middle), without))
         if len(tried) <= bytes_max:
             fits, body = middle, tried
         else:

@@ -18,6 +18,7 @@ from lochan.model.contents import KNOWN_TYPES
 from lochan.wire.contents import ContentJson
 from lochan.wire.operations import PARAMETERS, WIRE_NAMES, ApiOperation, Parameter
 from lochan.wire.operations_access import ACCESS_PREFIX, OPERATIONS_ACCESS
+from lochan.wire.operations_events import EVENTS_PREFIX, OPERATIONS_EVENTS
 from lochan.wire.operations_files import FILES_PREFIX, OPERATIONS_FILES
 from lochan.wire.operations_v1 import OPERATIONS_V1
 from lochan.wire.operations_v2 import OPERATIONS_V2
@@ -73,6 +74,7 @@ def build_document() -> dict[str, Any]:
     operations = [("/api/v2", each) for each in OPERATIONS_V2]
     operations += [("/api/v1", each) for each in OPERATIONS_V1]
     operations += [(FILES_PREFIX, each) for each in OPERATIONS_FILES]
+    operations += [(EVENTS_PREFIX, each) for each in OPERATIONS_EVENTS]
     operations += [(ACCESS_PREFIX, each) for each in OPERATIONS_ACCESS]
     paths: dict[str, dict[str, Any]] = {}
     for prefix, each in operations:
@@ -138,7 +140,7 @@ def _operation(prefix: str, operation: ApiOperation) -> dict[str, Any]:
 
 
 def _tag(prefix: str, operation: ApiOperation) -> str:
-    if prefix in (ACCESS_PREFIX, FILES_PREFIX):
+    if prefix in (ACCESS_PREFIX, EVENTS_PREFIX, FILES_PREFIX):
         return prefix.split("/")[1]
     return "beyond" if operation.beyond else prefix.removeprefix("/api/")
 
@@ -159,6 +161,8 @@ def _responses(operation: ApiOperation) -> dict[str, Any]:
         success["content"] = {_JSON: {"schema": _schema(operation.response)}}
     if operation.bytes_out:
         success["content"] = _BYTES
+    if operation.events_out:
+        success["content"] = {"text/event-stream": {"schema": {"type": "string"}}}
     status = "200" if "content" in success else "204"
     responses: dict[str, Any] = {status: success}
     for name, (status, _) in _ERRORS.items():

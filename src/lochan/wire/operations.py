@@ -52,10 +52,13 @@ class ApiOperation(msgspec.Struct, frozen=True):
     """Whether the body of the request is bytes, sent as a stream."""
     bytes_out: bool = False
     """Whether the body of the response is bytes, sent as a stream."""
+    events_out: bool = False
+    """Whether the body of the response is a stream of server-sent events."""
 
 
 _TEXT: Final[dict[str, Any]] = {"type": "string"}
 _FLAG: Final[dict[str, Any]] = {"type": "boolean", "default": False}
+_FOLLOW: Final[dict[str, Any]] = {"type": "boolean", "default": True}
 _TEXTS: Final[dict[str, Any]] = {"type": "array", "items": {"type": "string"}}
 _COUNT: Final[dict[str, Any]] = {"type": "integer", "minimum": 0, "maximum": 2_147_483_647}
 _FETCH: Final[dict[str, Any]] = {"type": "string", "enum": ["MINIMAL", "ALL"]}
@@ -196,6 +199,20 @@ PARAMETERS: Final = _parameters(
     Parameter("Lochan-If-SHA256", "header", "The SHA-256 that the file must have.", _TEXT),
     Parameter("Content-MD5", "header", "The MD5 of the body in Base64; checked.", _TEXT),
     Parameter("Content-Digest", "header", "`sha-256=:…:` of the body; checked.", _TEXT),
+    # Events.
+    Parameter(
+        "events-reference",
+        "query",
+        "A branch or tag, or a pattern with `?` and one `*`; the default branch if missing.",
+        _TEXT,
+    ),
+    Parameter("events-type", "query", "A type of events; repeat for several.", _TEXTS),
+    Parameter("events-key", "query", "A pattern of keys; repeat for several.", _TEXTS),
+    Parameter("content-type", "query", "A type of contents; repeat for several.", _TEXTS),
+    Parameter("from", "query", "The id of the last event that was received.", _TEXT),
+    Parameter("Last-Event-ID", "header", "The same; it counts before `from`.", _TEXT),
+    Parameter("since", "query", "Begins behind this time, ISO 8601 with its zone.", _TEXT),
+    Parameter("follow", "query", "With `false` the stream ends at the present.", _FOLLOW),
     Parameter(
         "Lochan-Metadata",
         "header",
@@ -233,5 +250,8 @@ WIRE_NAMES: Final = {
     "file-paths": "path",
     "file-prefixes": "prefix",
     "file-if-match": "If-Match",
+    "events-reference": "reference",
+    "events-type": "type",
+    "events-key": "key",
 }
 """The names on the wire of parameters that share a name but not a meaning."""

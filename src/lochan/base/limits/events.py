@@ -150,3 +150,43 @@ WEBHOOK_SECRET_BYTES_MAX: Final = 64
 
 # A file of secrets: each takes about 100 characters, and it may have comments.
 WEBHOOK_SECRETS_TEXT_BYTES_MAX: Final = 8_192
+
+# References of one event stream: the position of each is in every token, of about 60 characters.
+STREAM_REFERENCES_MAX: Final = 64
+
+# A token with the positions of twice as many, because some are of references that are gone.
+STREAM_TOKEN_CHARACTERS_MAX: Final = 12_000
+
+# Followers of one server: each has a connection; half of the slots for streams are left to files.
+STREAM_FOLLOWERS_MAX: Final = 2_048
+
+# Changes that wait in memory for the followers of one scope; one that is further behind goes on
+# from the store.
+STREAM_CHANGES_MAX: Final = 1_000
+
+# The same in bytes of events, for all scopes of a server together.
+STREAM_BYTES_MAX: Final = 64 * 1_024 * 1_024
+
+# Events of one change that are made once for all followers; those of a larger change are made for
+# each follower, in parts.
+STREAM_SHARED_EVENTS_MAX: Final = 200
+
+# One event on a stream: a COMMIT that lists 1,000 usual keys has less.
+STREAM_EVENT_BYTES_MAX: Final = 262_144
+
+# How often the store is read for changes that other servers made: half of the goal for lag within
+# one server would cost each scope four reads a second.
+STREAM_POLL_MS: Final = 1_000
+
+# How often a stream without events shows that it is alive, and where it is; proxies close
+# connections that are silent for 30 to 60 seconds.
+STREAM_HEARTBEAT_MS: Final = 15_000
+
+# Bytes of events that are written in one piece.
+STREAM_PIECE_BYTES: Final = 65_536
+
+# Events of the past that are made in one turn of a thread.
+STREAM_PAST_EVENTS: Final = 200
+
+# Patterns of one kind in the query of a stream: each is compared with each event.
+STREAM_PATTERNS_MAX: Final = 20
