@@ -18,6 +18,7 @@ from lochan.events.subscribers import DeliveryOptions, DropPolicy, Registrar
 from lochan.model.events import ContentStored
 from lochan.settings import read_settings
 from lochan.wire.operations_access import OPERATIONS_ACCESS
+from lochan.wire.operations_events import OPERATIONS_EVENTS
 from lochan.wire.operations_files import OPERATIONS_FILES
 from lochan.wire.operations_lakefs import OPERATIONS_LAKEFS
 from lochan.wire.operations_v1 import OPERATIONS_V1
@@ -199,6 +200,7 @@ def test_only_operators_can_register_subscribers():
     operations = (
         *OPERATIONS_ACCESS,
         *OPERATIONS_FILES,
+        *OPERATIONS_EVENTS,
         *OPERATIONS_LAKEFS,
         *OPERATIONS_V1,
         *OPERATIONS_V2,

@@ -6,11 +6,18 @@ import pytest
 
 from lochan.access.policy import Action
 from lochan.wire.operations_access import OPERATIONS_ACCESS
+from lochan.wire.operations_events import OPERATIONS_EVENTS
 from lochan.wire.operations_files import OPERATIONS_FILES
 from lochan.wire.operations_v1 import OPERATIONS_V1
 from lochan.wire.operations_v2 import OPERATIONS_V2
 
-ALL = (*OPERATIONS_V1, *OPERATIONS_V2, *OPERATIONS_ACCESS, *OPERATIONS_FILES)
+ALL = (
+    *OPERATIONS_V1,
+    *OPERATIONS_V2,
+    *OPERATIONS_ACCESS,
+    *OPERATIONS_FILES,
+    *OPERATIONS_EVENTS,
+)
 OPERATIONS = {each.id: each for each in ALL}
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from lochan.assembly.events import process_name
+from lochan.assembly.events import EventRunner, process_name
 from lochan.base.errors import LochanError
 from lochan.base.limits.events import STREAM_EVENT_BYTES_MAX, STREAM_POLL_MS
 from lochan.catalog.types import ContentTypes
@@ -37,6 +37,10 @@ class FeedReader:
         self.feeds = EventFeeds(ports.clock, threading.Lock, builder, encode, poll_ms=poll_ms)
         self.feeds.wake = self._wake
         after_fork(self, FeedReader._forget)
+
+    def observer(self, runner: EventRunner | None) -> SettledObserver:
+        """Returns what gets the changes of this process: the feeds, after subscriptions if any."""
+        return self.feeds if runner is None else JointObserver(runner.hub, self.feeds)
 
     def close(self) -> None:
         """Ends the thread."""

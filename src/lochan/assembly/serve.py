@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +14,7 @@ from lochan.access.policy import Call
 from lochan.access.rights import OPEN_RIGHTS
 from lochan.assembly import open_store
 from lochan.assembly.access import ServerAccess, open_access
-from lochan.assembly.event_feeds import FeedReader, JointObserver
+from lochan.assembly.event_feeds import FeedReader
 from lochan.assembly.events import EventRunner, StoreRepositories
 from lochan.assembly.exposure import check_exposure, warn_exposure
 from lochan.assembly.places import Places, TemporaryPlaces, data_directory, place_below
@@ -270,8 +271,7 @@ def _serve(
     ports = telemetry.ports()
     events = telemetry.run_events(ports) if subscribers else None
     reader = FeedReader(ports)
-    observer = reader.feeds if events is None else JointObserver(events.hub, reader.feeds)
-    tuning = tuning_of(settings, observer)
+    tuning = tuning_of(settings, reader.observer(events))
     access = open_access(settings, store, ports, tuning.retry_policy, telemetry.audit)
     authenticates = access.authenticator.is_required()
     insecure = check_exposure(settings, authenticates=authenticates)
@@ -311,9 +311,9 @@ def _serve(
         ready(ServerReady(url, store_name, insecure, _files_url(settings, url)))
 
     try:
-        run_until_stopped(make, on_ready)
+        with closing(reader):
+            run_until_stopped(make, on_ready)
     finally:
-        reader.close()
         if events is not None:
             events.close()
         for own_file in written:

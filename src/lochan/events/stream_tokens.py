@@ -6,7 +6,7 @@ keyed hash. Names are in it as digests.
 
 A token between two changes is complete by itself. The events of one change have the token before
 that change in common, marked with the name whose change has begun, and add their own id:
-`TOKEN.ID`. Whoever goes on from there gets the change again, and skips its events up to that id.
+`TOKEN.ID`. From there the change is made again, and its events up to that id are left out.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ class FollowerSignals:
     async def wait(self, feed: Feed) -> None:
         """Returns after something new in a feed, or when a sign of life is due.
 
-        Whoever looks for something new before, without waiting in between, misses nothing.
+        A follower that has looked for something new before, on the loop, misses nothing.
         """
         loop = self._loop = asyncio.get_running_loop()
         if not self._beats:
