@@ -238,18 +238,19 @@ def test_a_token_that_was_changed_or_is_of_another_stream_is_refused(served):
         assert answer.status_code == 400
 
 
-def test_a_stream_of_too_many_references_is_refused(served):
-    for number in range(limits.STREAM_REFERENCES_MAX):
-        served.branch(f"w-{number}")
-    with served.follow(reference="w-*") as followed:
-        followed.position()
-        served.branch("w-one-more")
-        *_, problem = [one for one in followed.messages() if one.event]
-    assert problem.event == "problem"
-    assert problem.data["status"] == 400
-    answer = served.http.get("/events/v1?reference=w-*")
-    assert answer.status_code == 400
-    assert "64" in answer.json()["message"]
+def test_a_stream_of_too_many_references_is_refused():
+    with stream_server() as server:
+        for number in range(limits.STREAM_REFERENCES_MAX):
+            server.branch(f"w-{number}")
+        with server.follow(reference="w-*") as followed:
+            followed.position()
+            server.branch("w-one-more")
+            *_, problem = [one for one in followed.messages() if one.event]
+        assert problem.event == "problem"
+        assert problem.data["status"] == 400
+        answer = server.http.get("/events/v1?reference=w-*")
+        assert answer.status_code == 400
+        assert "64" in answer.json()["message"]
 
 
 def test_too_many_followers_are_refused_and_those_that_leave_make_space(served, monkeypatch):
