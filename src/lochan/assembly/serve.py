@@ -286,7 +286,7 @@ def _serve(
     if events is not None:
         events.register(subscribers, StoreRepositories(repositories))
     repository = _open_or_create(repositories, settings)
-    written: list[ServerFile] = []
+    written: list[tuple[Path, ServerFile]] = []
 
     def make() -> Server:
         server = Server(
@@ -305,7 +305,7 @@ def _serve(
 
     def on_ready(url: str) -> None:
         if file is not None:
-            written.append(write_server_file(file, url))
+            written.append((file, write_server_file(file, url)))
         warn_exposure(settings, insecure, authenticates=authenticates)
         store_name = str(parse_store_url(settings.store))
         ready(ServerReady(url, store_name, insecure, _files_url(settings, url)))
@@ -316,9 +316,8 @@ def _serve(
     finally:
         if events is not None:
             events.close()
-        for own_file in written:
-            if file is not None:
-                remove_server_file(file, own_file)
+        for path, own_file in written:
+            remove_server_file(path, own_file)
 
 
 def faces_of(
