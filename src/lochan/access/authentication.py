@@ -111,7 +111,7 @@ class _Compiled(msgspec.Struct, frozen=True):
 class _State:
     """What is known under one revision; dropped with it."""
 
-    __slots__ = ("began_ns", "callers", "is_open", "refusals", "revision", "signers")
+    __slots__ = ("began_ns", "callers", "is_open", "refusals", "revision", "signers", "users")
 
     def __init__(self, revision: bytes, began_ns: int, *, is_open: bool) -> None:
         self.revision = revision
@@ -119,6 +119,7 @@ class _State:
         self.is_open = is_open
         self.callers: Generations[bytes, _Known] = Generations(KNOWN_CALLERS_MAX)
         self.signers: Generations[tuple[str, str], _Signer] = Generations(KNOWN_CALLERS_MAX)
+        self.users: Generations[str, _Known] = Generations(KNOWN_CALLERS_MAX)
         self.refusals: Generations[bytes, _Refused] = Generations(REFUSED_HEADERS_MAX)
 
 
@@ -191,6 +192,27 @@ class Authenticator:
             raise
         state.callers.keep(digest, known)
         return known.principal
+
+    def find_user(self, user: str) -> Principal | None:
+        """Returns a user with its rights, for what an operator bounds by them; None if it is none.
+
+        No credentials are shown, so no request may choose the name.
+        """
+        state = self._current()
+        if state.is_open:
+            return None
+        known = state.users.find(user)
+        began_ns = self._clock.monotonic_ns()
+        if known is None or began_ns - known.began_ns > _AGE_NS_MAX:
+            known = self._directory.revision.read_unchanged(lambda: self._user(user, began_ns))
+            if known is None:
+                return None
+            state.users.keep(user, known)
+        return known.principal
+
+    def _user(self, user: str, began_ns: int) -> _Known | None:
+        row = self._directory.find_user_row(user)
+        return None if row is None else self._known(Caller(user, row.id, "identity"), began_ns)
 
     def find_signed(self, signed: RequestSignature) -> Proof | None:
         """Returns who has signed a request, if its key is remembered; None: authenticate it."""

@@ -61,6 +61,10 @@ class ServerAccess(msgspec.Struct, frozen=True):
     signed_requests: SignedRequestAuthentication
     signed_authentication: Authentication
 
+    def find_user(self, user: str) -> Principal | None:
+        """Returns a user with its present rights; None if there is none."""
+        return self.authenticator.find_user(user)
+
     def refresh(self) -> None:
         """Looks for changes while requests come, so that they are served from memory meanwhile."""
         if self.requests.take_used() | self.signed_requests.take_used():

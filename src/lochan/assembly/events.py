@@ -15,12 +15,14 @@ from functools import partial
 from typing import Final
 
 from lochan.assembly.subscribers import Registration
+from lochan.base.errors import Invalid
 from lochan.base.limits.events import EVENT_DRAIN_MS, EVENT_GATHER_MS, EVENT_REGISTER_EVERY_MS
 from lochan.base.limits.requests import PAGE_ENTRIES_MAX
 from lochan.events.delivery import Delivery
 from lochan.events.durable import DurableDelivery, RepositorySource
 from lochan.events.filters import EventFilter
 from lochan.events.hub import AnyDelivery, EventHub
+from lochan.events.identity import FindUser, SubscriberIdentity
 from lochan.events.observers import UNOBSERVED, DeliveryObserver
 from lochan.events.subscribers import DeliveryOptions, EventListener
 from lochan.kernel.context import RepositoryContext
@@ -42,6 +44,7 @@ class EventRunner:
         ports = Ports(ports.clock, ports.random, waiting)
         sent_by = sent_by or process_name()
         self.hub = EventHub(ports, threading.Lock, self._start, sent_by=sent_by, observer=observer)
+        self._find_user: FindUser | None = None
         self._threads: list[tuple[AnyDelivery, threading.Thread]] = []
         self._registration: threading.Thread | None = None
         after_fork(self, EventRunner._forget)
@@ -53,13 +56,18 @@ class EventRunner:
         self._registration = None
 
     def register(
-        self, wanted: Sequence[Registration], source: RepositorySource | None = None
+        self,
+        wanted: Sequence[Registration],
+        source: RepositorySource | None = None,
+        find_user: FindUser | None = None,
     ) -> None:
         """Registers subscribers; those that fail are tried again until the runner is closed.
 
-        Delivery at least once reads the repositories of `source`.
+        Delivery at least once reads the repositories of `source`; `find_user` finds the users whose
+        rights bound what subscribers get.
         """
         self.hub.source = source
+        self._find_user = find_user
         failed = [one for one in wanted if not self._register(one)]
         if failed:
             self._registration = threading.Thread(
@@ -90,7 +98,7 @@ class EventRunner:
 
     def _register(self, wanted: Registration) -> bool:
         """Registers one subscriber; what a failed one had subscribed is cancelled."""
-        attempt = _Attempt(self.hub, wanted)
+        attempt = _Attempt(self.hub, wanted, self._find_user)
         if attempt.register():
             _LOG.info("subscriber registered name=%s", wanted.name)
             return True
@@ -118,9 +126,12 @@ class EventRunner:
 class _Attempt:
     """A registrar for one attempt to register a subscriber."""
 
-    def __init__(self, hub: EventHub, wanted: Registration) -> None:
+    def __init__(
+        self, hub: EventHub, wanted: Registration, find_user: FindUser | None = None
+    ) -> None:
         self._hub = hub
         self._wanted = wanted
+        self._find_user = find_user
         self._made: list[AnyDelivery] = []
         self.error = ""
 
@@ -145,10 +156,23 @@ class _Attempt:
         # The second subscription of one subscriber needs another name than the first.
         wanted, number = self._wanted, len(self._made)
         name = f"{wanted.name}/{number + 1}" if number else wanted.name
-        chosen = wanted.options(options, name)
-        delivery = self._hub.subscribe(listener, filter, chosen, name=name, narrowed=wanted.filter)
+        delivery = self._hub.subscribe(
+            listener,
+            filter,
+            wanted.options(options, name),
+            name=name,
+            narrowed=wanted.filter,
+            identity=self._identity(),
+        )
         self._made.append(delivery)
         return delivery
+
+    def _identity(self) -> SubscriberIdentity | None:
+        if not self._wanted.identity:
+            return None
+        if self._find_user is None:
+            raise Invalid("a subscriber has an identity only in a server, which has users")
+        return SubscriberIdentity(self._wanted.identity, self._find_user)
 
 
 class StoreRepositories:

@@ -284,7 +284,7 @@ def _serve(
         files=places.support(),
     )
     if events is not None:
-        events.register(subscribers, StoreRepositories(repositories))
+        events.register(subscribers, StoreRepositories(repositories), access.find_user)
     repository = _open_or_create(repositories, settings)
     written: list[tuple[Path, ServerFile]] = []
 

@@ -148,11 +148,6 @@ def _check_available(keys: SubscriberKeys) -> None:
                 f"the key {key!r} has no meaning with delivery {keys.delivery}; leave it out, or "
                 "choose the other 'delivery'"
             )
-    if keys.identity:
-        raise Invalid(
-            "the key 'identity': this version does not check what a subscriber may see; leave the "
-            "key out, and narrow it by 'repositories', 'references' or 'keys'"
-        )
 
 
 def _load(type_name: str, own: Mapping[str, Any]) -> Subscriber:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -50,6 +50,33 @@ class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
     expression: str = ""
 
 
+class AnyFilter(Protocol):
+    """What decides which events a subscription gets."""
+
+    narrows: bool
+    """Whether there are keys that it does not accept."""
+
+    def wanted_types(self, change: Change) -> frozenset[str]:
+        """Returns the types of events of a change that may be accepted; empty if none may."""
+        ...
+
+    def accepts_repository(self, name: str) -> bool:
+        """Returns whether events of a repository may be accepted."""
+        ...
+
+    def accepts_reference(self, name: str) -> bool:
+        """Returns whether events of a reference may be accepted."""
+        ...
+
+    def accepts_key(self, key: bytes) -> bool:
+        """Returns whether the filter accepts a stored key, of a content or of a file."""
+        ...
+
+    def accepts(self, event: Event) -> bool:
+        """Judges an event exactly."""
+        ...
+
+
 class CompiledFilter:
     """A filter that is checked and ready; Invalid if it cannot be."""
 
@@ -65,7 +92,6 @@ class CompiledFilter:
         self._roles = frozenset(given.roles)
         self._prefixes = tuple(b"f" + prefix.encode() for prefix in given.file_prefixes)
         self.narrows = bool(given.keys or given.content_types or given.file_prefixes)
-        """Whether there are keys that it does not accept."""
         self._condition: Condition | None = None
         if given.expression:
             self._condition = compile_condition(given.expression)
@@ -137,9 +163,9 @@ class CompiledFilter:
 
 
 class BothFilters:
-    """Accepts what two filters accept: that of a subscriber, and that of an operator."""
+    """Accepts what two filters accept, such as that of a subscriber and that of an operator."""
 
-    def __init__(self, first: CompiledFilter, second: CompiledFilter) -> None:
+    def __init__(self, first: AnyFilter, second: AnyFilter) -> None:
         self._first = first
         self._second = second
         self.narrows = first.narrows or second.narrows
@@ -164,9 +190,6 @@ class BothFilters:
     def accepts(self, event: Event) -> bool:
         """Judges an event exactly."""
         return self._first.accepts(event) and self._second.accepts(event)
-
-
-AnyFilter = CompiledFilter | BothFilters
 
 
 def key_of(event: Event) -> bytes | None:

@@ -15,6 +15,7 @@ from lochan.events.changes import Change
 from lochan.events.delivery import Delivery
 from lochan.events.durable import DurableDelivery, RepositorySource
 from lochan.events.filters import AnyFilter, BothFilters, CompiledFilter, EventFilter
+from lochan.events.identity import BoundedListener, SubscriberIdentity, VisibleEvents
 from lochan.events.observers import UNOBSERVED, DeliveryObserver
 from lochan.events.order import ChangeOrder
 from lochan.events.shared import SharedEvents
@@ -66,17 +67,22 @@ class EventHub:
         *,
         name: str = "",
         narrowed: EventFilter | None = None,
+        identity: SubscriberIdentity | None = None,
     ) -> AnyDelivery:
         """Delivers events to a listener from now on; Invalid if the filter cannot be used.
 
         `name` is how telemetry shows the subscription. `narrowed` is a second filter, that of an
         operator: an event has to be accepted by both. With a cursor in the options, delivery goes
-        on where it ended last; the first time it begins with what happens from now on.
+        on where it ended last; the first time it begins with what happens from now on. With an
+        `identity` the listener gets what that user may read.
         """
         own = CompiledFilter(filter or EventFilter())
         accepted: AnyFilter = own
         if narrowed is not None and narrowed != EventFilter():
             accepted = BothFilters(CompiledFilter(narrowed), own)
+        if identity is not None:
+            accepted = BothFilters(accepted, VisibleEvents(identity))
+            listener = BoundedListener(listener, identity)
         delivery = self._delivery(listener, accepted, options or DeliveryOptions(), name)
         with self._lock:
             live = tuple([one for one in self.deliveries if not one.is_over])
