@@ -11,8 +11,11 @@ from botocore.exceptions import ClientError
 
 from lochan.access.policy import Action
 from lochan.faces.s3.operations import OPERATIONS_S3
+from lochan.kv.observe import ObservedStore
 from lochan.model.access import Statement
+from lochan.system import SystemClock
 from tests.faces.s3.gateway import REPOSITORY, Gateway, gateway
+from tests.faces.s3.test_hostile import Writes
 
 KEY = {"Bucket": REPOSITORY, "Key": "main/a"}
 BUCKET = {"Bucket": REPOSITORY}
@@ -63,8 +66,9 @@ FOR_A_VIEWER = {"HeadBucket", "GetBucketLocation", "GetBucketVersioning", "Creat
 class World:
     """A server with one object and one upload, and callers who may do too little."""
 
-    def __init__(self, one: Gateway) -> None:
+    def __init__(self, one: Gateway, writes: Writes) -> None:
         self.gateway = one
+        self.writes = writes
         one.put("main/a", b"1")
         self.upload = one.s3.create_multipart_upload(**KEY)["UploadId"]
         one.s3.upload_part(**KEY, UploadId=self.upload, PartNumber=1, Body=b"1")
@@ -79,11 +83,12 @@ class World:
         }
 
     def state(self) -> tuple[Any, ...]:
-        """Returns everything that a caller could change."""
+        """Returns everything that a caller could change, and how much was written to the store."""
         s3 = self.gateway.s3
         parts = s3.list_parts(**KEY, UploadId=self.upload)["Parts"]
         uploads = s3.list_multipart_uploads(**BUCKET)["Uploads"]
         return (
+            len(self.writes.made),
             self.gateway.keys(),
             self.gateway.get("main/a"),
             [(part["PartNumber"], part["ETag"]) for part in parts],
@@ -94,8 +99,10 @@ class World:
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory):
     folder: Path = tmp_path_factory.mktemp("blocks")
-    with gateway(folder, "other") as one:
-        yield World(one)
+    writes = Writes()
+    watch = lambda store: ObservedStore(store, writes, SystemClock())  # noqa: E731 - for one call
+    with gateway(folder, "other", wrap=watch) as one:
+        yield World(one, writes)
 
 
 def test_every_operation_is_tried_and_declares_its_right():

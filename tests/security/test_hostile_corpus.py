@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from hashlib import md5
+from urllib.parse import quote
 
 import pytest
 
@@ -37,6 +39,10 @@ PLACES = (
     "/api/v1/contents/{}?ref=main",
     "/r/{}/api/v2/trees",
     "/r/{}/api/v2/trees/main/entries",
+    "/files/v1/refs/{}/files",
+    "/files/v1/refs/{}/file?path=x",
+    "/files/v1/refs/main/stat?path={}",
+    "/files/v1/refs/dev%2Fx/file?path={}",
     "/access/v1/users/{}",
     "/access/v1/users/{}/tokens",
     "/access/v1/groups/{}/members",
@@ -157,6 +163,22 @@ def test_different_names_stay_different_keys(served):
     found = {entry["name"]["elements"][0]: entry for entry in entries}
     assert len(found) == len(entries)
     assert {name: each["content"]["metadataLocation"] for name, each in found.items()} == accepted
+    assert len(accepted) > 100
+
+
+def test_different_names_stay_different_files(served):
+    """Each name is written as the path of a file; what was accepted is listed once."""
+    accepted: dict[str, str] = {}
+    for name in NAMES:
+        target = b"/files/v1/refs/main/file?path=" + quote(name, safe="").encode()
+        answer = served.send("PUT", target, served.admin, body=f"of {name}".encode())
+        assert answer.status in (200, 400, 413, 414, 431), (name[:80], answer)
+        if answer.status == 200:
+            accepted[name] = md5(f"of {name}".encode(), usedforsecurity=False).hexdigest()
+    target = b"/files/v1/refs/main/files?max-records=1000"
+    files = served.send("GET", target, served.admin).json()["files"]
+    assert len(files) == len({each["path"] for each in files})
+    assert {each["path"]: each["etag"] for each in files} == accepted
     assert len(accepted) > 100
 
 

@@ -29,7 +29,14 @@ from lochan.stores.memory.store import MemoryStore
 from lochan.testing.ports import ManualClock, RecordedWaiting, SeededRandom
 from lochan.transport.app import App
 from lochan.transport.body_streams import BodyStream
-from lochan.transport.exchange import NO_HEADERS, Exchange, Request, RequestHeaders, Response
+from lochan.transport.exchange import (
+    NO_HEADERS,
+    Exchange,
+    LongWork,
+    Request,
+    RequestHeaders,
+    Response,
+)
 from lochan.transport.routes import Face, Found, Match, Route
 
 EMPTY = EMPTY_ID.hex()
@@ -78,6 +85,8 @@ class Wire:
         self.app = App(self.faces(), DOCUMENTS)
         self.served: list[str] = []
         """The names of the routes that answered with success."""
+        self.reached: list[str] = []
+        """The names of all routes that were found."""
         self.sent: list[tuple[str, str, Any, Mapping[str, str]]] = []
         """Every request: method, target, body, headers."""
 
@@ -160,6 +169,7 @@ class Wire:
         found = self.app.find(request)
         if isinstance(found.match, Response):
             return found.match
+        self.reached.append(found.match.route.name)
         try:
             response = self._handle(found, found.match, request)
         except LochanError as error:
@@ -183,6 +193,8 @@ class Wire:
         brief = match.route.brief
         assert isinstance(brief if isinstance(brief, bool) else brief(exchange), bool)
         outcome: Any = match.route.handler(exchange)
+        while isinstance(outcome, LongWork):
+            outcome = outcome.work()
         if not isinstance(outcome, PendingWrite):
             return outcome
         publisher = repository.publisher(outcome.branch)
