@@ -277,6 +277,24 @@ def test_a_subscriber_that_fails_at_its_start_is_cancelled_and_tried_again():
     assert len(attempts) == 2
 
 
+@pytest.mark.parametrize(("drop", "kept"), [(DropPolicy.NEWEST, "a"), (DropPolicy.OLDEST, "b")])
+def test_a_queue_counts_the_commits_of_its_changes(monkeypatch, drop: DropPolicy, kept: str):
+    monkeypatch.setattr("lochan.events.changes.Change.size", 3)
+    bench, collector = Bench(), Collector()
+    options = DeliveryOptions(queue_max=5, drop=drop)
+    delivery = bench.hub.subscribe(collector, commits_only(), options)
+    bench.commit("a")
+    bench.commit("b")
+    assert (delivery.status().queued, delivery.status().dropped) == (1, 1)
+    while delivery.turn():
+        pass
+    # What waits alone may be larger than the queue.
+    monkeypatch.setattr("lochan.events.changes.Change.size", 9)
+    bench.commit("c")
+    assert delivery.turn()
+    assert messages(collector) == [kept, "c"]
+
+
 def test_subscriptions_that_want_the_same_share_the_events_of_a_change():
     bench = Bench()
     first, second, narrow = Collector(), Collector(), Collector(EventFilter(keys=("b",)))

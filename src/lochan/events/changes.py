@@ -9,7 +9,7 @@ import msgspec
 from lochan.codec.rows import ReferenceRow
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.provenance import Initiator, Provenance, read_provenance
-from lochan.kernel.settled import SettledChange, SettledCommits
+from lochan.kernel.settled import SettledChange, SettledCommits, SettledMove
 from lochan.kernel.views import CommitView
 from lochan.model import events
 
@@ -34,6 +34,14 @@ class Change(msgspec.Struct, frozen=True):
     def row(self) -> ReferenceRow:
         """The row after the change."""
         return self.settled.after
+
+    @property
+    def size(self) -> int:
+        """How many commits it has, which are in memory as long as it waits; 1 for a move."""
+        settled = self.settled
+        if isinstance(settled, SettledMove):
+            return 1
+        return sum([len(group) for group in settled.groups])
 
     @property
     def place(self) -> tuple[bytes, str]:

@@ -52,6 +52,7 @@ class _Queued(msgspec.Struct, frozen=True):
     change: Change
     types: frozenset[str]
     since_ns: int
+    size: int
 
 
 class Delivery:
@@ -83,9 +84,9 @@ class Delivery:
         self.wake = wake
         """Called after a change was queued; the driver of the worker sets it."""
         self._queue: deque[_Queued] = deque()
+        self._queued_size = 0
         self._open_until_ns: int | None = None
         self._failures = 0
-        self._durable = 0
         self._is_cancelled = False
         self._is_stopping = False
         self._is_stuck = False
@@ -108,13 +109,23 @@ class Delivery:
                 self._trips += not self._is_stuck
                 self._is_stuck = True
                 return
-            if len(self._queue) >= self._options.queue_max:
-                self._dropped += 1
-                if self._options.drop is DropPolicy.NEWEST:
-                    return
-                self._queue.popleft()
-            self._queue.append(_Queued(change, types, self._now_ns()))
+            size = change.size
+            if not self._has_room(size):
+                return
+            self._queue.append(_Queued(change, types, self._now_ns(), size))
+            self._queued_size += size
         self.wake()
+
+    def _has_room(self, size: int) -> bool:
+        """Returns whether a change of that size may be queued; drops older ones if it has to."""
+        queue_max, queue = self._options.queue_max, self._queue
+        # Whatever its size is, one change may wait.
+        while queue and self._queued_size + size > queue_max:
+            self._dropped += 1
+            if self._options.drop is DropPolicy.NEWEST:
+                return False
+            self._queued_size -= queue.popleft().size
+        return True
 
     def turn(self) -> bool:
         """Delivers the events of the oldest change; returns whether there was one to deliver."""
@@ -146,10 +157,7 @@ class Delivery:
     def _events(self, queued: _Queued, passed: int) -> Iterator[Event]:
         """Yields the events of a change, without the first ones that were handled already."""
         change = queued.change
-        if change.epoch > self._durable:
-            # What an event shows must stay, whatever happens to this process.
-            change.context.store.flush(change.epoch)
-            self._durable = change.epoch
+        self._builder.make_durable(change)
         wants_key = self._filter.accepts_key if self._filter.narrows else None
         made = self._builder.build(change, queued.types, wants_key)
         return islice(made, passed, None)
@@ -226,7 +234,11 @@ class Delivery:
             if until_ns is not None and self._now_ns() < until_ns and not self._is_stopping:
                 return None
             self._open_until_ns = None
-            return self._queue.popleft() if self._queue and not self._is_cancelled else None
+            if not self._queue or self._is_cancelled:
+                return None
+            queued = self._queue.popleft()
+            self._queued_size -= queued.size
+            return queued
 
     def _deliver(self, event: Event) -> bool:
         """Hands one event over, in several attempts; False if it became a dead letter."""

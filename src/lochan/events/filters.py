@@ -140,6 +140,8 @@ class CompiledFilter:
             return False
         if self._roles and not self._roles.intersection(event.roles):
             return False
+        if not self.narrows and self._condition is None:
+            return True
         key = key_of(event)
         if key is not None and not self.accepts_key(key):
             return False

@@ -38,8 +38,16 @@ class SharedEvents:
         self._new_lock = new_lock
         self._lock = new_lock()
         self._kept: OrderedDict[_Name, _Kept] = OrderedDict()
+        self._durable = 0
         self.is_shared = False
         """Whether there is more than one subscription."""
+
+    def make_durable(self, change: Change) -> None:
+        """Returns when a change will stay, whatever happens to this process."""
+        # All repositories of a process are in one store.
+        if change.epoch > self._durable:
+            change.context.store.flush(change.epoch)
+            self._durable = max(change.epoch, self._durable)
 
     def build(
         self, change: Change, wanted: frozenset[str], wants_key: Wants | None
