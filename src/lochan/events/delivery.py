@@ -110,13 +110,13 @@ class Delivery:
                 self._is_stuck = True
                 return
             size = change.size
-            if not self._has_room(size):
+            if not self._fits(size):
                 return
             self._queue.append(_Queued(change, types, self._now_ns(), size))
             self._queued_size += size
         self.wake()
 
-    def _has_room(self, size: int) -> bool:
+    def _fits(self, size: int) -> bool:
         """Returns whether a change of that size may be queued; drops older ones if it has to."""
         queue_max, queue = self._options.queue_max, self._queue
         # Whatever its size is, one change may wait.
