@@ -119,6 +119,15 @@ class RepositoryRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
     instance: bytes
 
 
+class DeletedRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """A repository that was deleted, or is about to be, until its rows are erased."""
+
+    format: Literal[1]
+    name: str
+    instance: bytes
+    deleted_us: int
+
+
 class SettingsRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """What a repository keeps for tools, by type in ascending order; the last writer comes first.
 
@@ -153,6 +162,7 @@ class StagingTokenRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 REFERENCE_FORM: Final = RowForm(ReferenceRow, "reference")
 REPOSITORY_FORM: Final = RowForm(RepositoryRow, "entry in the list of repositories")
+DELETED_FORM: Final = RowForm(DeletedRow, "entry in the list of deleted repositories")
 SETTINGS_FORM: Final = RowForm(SettingsRow, "row of settings")
 DESCRIPTION_FORM: Final = RowForm(Description, "description of a repository")
 MOVE_FORM: Final = RowForm(MoveRow, "move of a reference")

@@ -11,10 +11,16 @@ Creation writes, in this order, so that a crash leaves nothing visible:
 What a crash before 4 leaves is unreachable. The list of instances is for the check of a store only:
 it finds a repository whose row in the list of repositories is lost.
 
-Deletion removes the row in the list of repositories, on condition that it is that of the same
-instance: now the name is free. Then it removes the row in the list of instances; a crash before
-that leaves an instance that the check of a store reports. What else the repository has in the store
-is unreachable from then on.
+Deletion writes, in this order:
+
+1. a row in the list of deleted repositories, which counts only if step 2 was done;
+2. removes the row in the list of repositories, on condition that it is that of the same instance:
+   now the name is free;
+3. removes the row in the list of instances; a crash before that leaves an instance that the check
+   of a store reports.
+
+What else the repository has in the store is reached by the row of step 1 only, until it is erased
+(`transfer/erasure.py`).
 """
 
 from __future__ import annotations
@@ -32,6 +38,7 @@ from lochan.codec.forms import encode_row
 from lochan.codec.rows import (
     DESCRIPTION_FORM,
     REPOSITORY_FORM,
+    DeletedRow,
     Description,
     ReferenceRow,
     RepositoryRow,
@@ -46,6 +53,7 @@ from lochan.persist.rows import Doubt, RowTable, add_row, scan_all
 
 REPOSITORIES_PLACE: Final = partition(ROOT_INSTANCE, Kind.REPOSITORIES)
 INSTANCES_PLACE: Final = partition(ROOT_INSTANCE, Kind.META, b"instances")
+DELETED_PLACE: Final = partition(ROOT_INSTANCE, Kind.META, b"deleted")
 DESCRIPTION_KEY: Final = b"description"
 SETTINGS_KEY: Final = b"settings"
 _INDEX_CREATED: Final = Doubt("the index of references was created", "create it again")
@@ -143,6 +151,9 @@ def delete_repository(context: RepositoryContext) -> None:
                 raise NotFound(f"there is no repository {name!r}")
             # An earlier try has removed it: its reply was lost.
             break
+        now_us = context.clock.now_us()
+        deleted = encode_row(DeletedRow(1, name, context.instance, now_us))
+        store.put_many([(DELETED_PLACE, context.instance, deleted)])
         try:
             outcome = store.delete_if(REPOSITORIES_PLACE, name.encode(), listed.stamp)
         except Unknown:

@@ -6,6 +6,10 @@ processes that open a new store at the same time agree, because the mark is a co
 The mark is the number, a space and the CRC-32 of the number in hex: without the checksum one
 flipped bit would turn "1" into "3", and the operator would be asked to upgrade. Every later format
 keeps this form.
+
+While a store is the target of a copy, the row holds the mark of the copy instead: the word "copy",
+what is copied, the run that copies, and the checksum. Such a store is refused, and older versions
+of Lochan refuse it too, because it is no number.
 """
 
 from __future__ import annotations
@@ -14,8 +18,10 @@ import re
 from typing import Final
 from zlib import crc32
 
+import msgspec
+
 from lochan.base.checks import check_stored
-from lochan.base.errors import Corrupt, NewerFormat
+from lochan.base.errors import Corrupt, Invalid, NewerFormat
 from lochan.base.ids import ROOT_INSTANCE
 from lochan.kv.store import ABSENT, Entry, Kind, Store, Won, partition
 
@@ -27,6 +33,14 @@ FORMAT_KEY: Final = b"format"
 _REPOSITORIES: Final = partition(ROOT_INSTANCE, Kind.REPOSITORIES)
 
 _MARK: Final = re.compile(rb"([1-9][0-9]{0,8}) [0-9a-f]{8}\Z")
+_COPY_MARK: Final = re.compile(rb"copy ([0-9a-f]{32}) ([0-9a-f]{32}) [0-9a-f]{8}\Z")
+
+
+class CopyMark(msgspec.Struct, frozen=True):
+    """That a store is being filled by a copy: a digest of the source, and the run that copies."""
+
+    source: bytes
+    run: bytes
 
 
 def check_format(store: Store) -> None:
@@ -55,8 +69,31 @@ def encode_mark(number: int) -> bytes:
     return digits + f" {crc32(digits):08x}".encode()
 
 
+def encode_copy_mark(mark: CopyMark) -> bytes:
+    """Returns the value of the row while a copy fills the store."""
+    text = b"copy %s %s" % (mark.source.hex().encode(), mark.run.hex().encode())
+    return text + f" {crc32(text):08x}".encode()
+
+
+def find_copy_mark(entry: Entry) -> CopyMark | None:
+    """Returns the mark of a copy; None if the row is not one."""
+    match = _COPY_MARK.match(entry.value)
+    if match is None:
+        return None
+    mark = CopyMark(bytes.fromhex(match[1].decode()), bytes.fromhex(match[2].decode()))
+    return mark if encode_copy_mark(mark) == entry.value else None
+
+
 def check_mark(entry: Entry) -> None:
-    """Raises Corrupt unless the row is a mark, NewerFormat if it is one of a newer Lochan."""
+    """Raises Corrupt unless the row is a mark, NewerFormat if it is one of a newer Lochan.
+
+    Invalid if a copy has not filled the store yet.
+    """
+    if find_copy_mark(entry) is not None:
+        raise Invalid(
+            "the store is an unfinished copy: run `lochan store copy` with the same two addresses "
+            "again to finish it"
+        )
     match = _MARK.match(entry.value)
     if match is None or encode_mark(int(match[1])) != entry.value:
         raise Corrupt(

@@ -37,7 +37,7 @@ class ImportRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 IMPORT_FORM: Final = RowForm(ImportRow, "import")
 
-_SUFFIX: Final = b"imports"
+IMPORTS_SUFFIX: Final = b"imports"
 _ADDED: Final = Doubt("the import was begun", "begin it again")
 _CHANGED: Final = Doubt("the state of the import was changed", "read it")
 
@@ -49,7 +49,7 @@ class ImportRows(RowTable[ImportRow]):
     """The imports of one repository, by their random ids."""
 
     def __init__(self, store: Store, instance: InstanceId) -> None:
-        place = partition(instance, Kind.UPLOADS, _SUFFIX)
+        place = partition(instance, Kind.UPLOADS, IMPORTS_SUFFIX)
         super().__init__(store, place, IMPORT_FORM, lambda row: row.id.encode())
 
     def add(self, row: ImportRow, retry: Retry) -> None:

@@ -40,6 +40,7 @@ from lochan.kv.store import (
     SetIf,
     Store,
 )
+from lochan.kv.walk import WalkCall, WalkPage, find_walk
 
 _Result = TypeVar("_Result")
 
@@ -212,6 +213,19 @@ class FaultyStore:
         arguments = (partition, start, end, limit)
         call = self._call("scan", partition, start, 1, READ_FAULTS, arguments)
         return self._read(call, lambda: self._store.scan(partition, start, end, limit))
+
+    @property
+    def walk(self) -> WalkCall | None:
+        """The ability of the wrapped store to read across partitions; None without."""
+        inner = find_walk(self._store)
+        if inner is None:
+            return None
+
+        def walk(prefix: bytes, cursor: bytes, limit: int) -> WalkPage:
+            call = self._call("walk", None, None, 1, READ_FAULTS, (prefix, cursor, limit))
+            return self._read(call, lambda: inner(prefix, cursor, limit))
+
+        return walk
 
     def apply(self, adds: Adds, condition: SetIf) -> Outcome:
         """Writes; the plan decides what happens."""

@@ -20,12 +20,13 @@ Range = tuple[Partition, bytes, bytes | None]
 
 
 class Footprint(msgspec.Struct, frozen=True, gc=False):
-    """Rows read, rows that may be written, ranges read, partitions dropped."""
+    """Rows read, rows that may be written, ranges read, partitions dropped, prefixes walked."""
 
     reads: tuple[Name, ...] = ()
     writes: tuple[Name, ...] = ()
     scans: tuple[Range, ...] = ()
     drops: tuple[Partition, ...] = ()
+    walks: tuple[bytes, ...] = ()
 
 
 NOTHING: Final = Footprint()
@@ -58,6 +59,8 @@ def footprint(call: PlannedCall, *, row_locks: bool = False) -> Footprint:
         return Footprint(writes=(*rows, *objects))
     if operation == "scan":
         return Footprint(scans=(cast("Range", arguments[:3]),))
+    if operation == "walk":
+        return Footprint(walks=(cast("bytes", arguments[0]),))
     if operation == "drop_partition":
         return Footprint(drops=(cast("Partition", arguments[0]),))
     return NOTHING
@@ -70,7 +73,7 @@ def commute(one: Footprint, other: Footprint) -> bool:
 
 def _disturbs(writer: Footprint, other: Footprint) -> bool:
     for name in writer.writes:
-        if name in other.reads or name in other.writes:
+        if name in other.reads or name in other.writes or _is_walked(name[0], other):
             return True
         for partition, start, end in other.scans:
             if partition == name[0] and start <= name[1] and (end is None or name[1] < end):
@@ -81,7 +84,11 @@ def _disturbs(writer: Footprint, other: Footprint) -> bool:
 def _in_partition(partition: Partition, other: Footprint) -> bool:
     named = any(name[0] == partition for name in (*other.reads, *other.writes))
     scanned = any(scan[0] == partition for scan in other.scans)
-    return named or scanned or partition in other.drops
+    return named or scanned or partition in other.drops or _is_walked(partition, other)
+
+
+def _is_walked(partition: Partition, other: Footprint) -> bool:
+    return any(partition.startswith(prefix) for prefix in other.walks)
 
 
 def _names(items: Sequence[Item]) -> tuple[Name, ...]:

@@ -7,7 +7,7 @@ the interleaving; two runs that differ by swapping calls that commute have the s
 
 Ids are random, so a row is named by the actors that used it: the smallest pair of an actor and the
 number of rows that this actor had used before. That does not depend on the order of calls that
-commute. Calls whose order is not distinguished here (point reads against a drop of the whole
+commute. Calls whose order is not distinguished here (walks; point reads against a drop of the whole
 partition) count as equal, so the number of different interleavings is never too large.
 """
 

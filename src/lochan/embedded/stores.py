@@ -1,0 +1,104 @@
+"""What is done with a whole store that this process opens: count, copy, erase a repository."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+
+from lochan.access.policy import Call
+from lochan.assembly import open_store
+from lochan.base.errors import AlreadyExists
+from lochan.kernel.repository import Ports
+from lochan.kv.store import Store
+from lochan.kv.url import parse_store_url
+from lochan.service.repositories import Repositories
+from lochan.system import SystemClock, SystemRandom, ThreadWaiting
+from lochan.transfer.counts import CountPage, count_page
+from lochan.transfer.erasure import EraseStep, erase_some, plan_erasure
+from lochan.transfer.retried import Retried, RetriedSource
+from lochan.transfer.sources import RowSource, StoreSource
+from lochan.transfer.store_copy import CopyReport, ReportCopy, StoreCopy
+
+_SOURCE_ID_BYTES = 16
+
+
+def count_store(store_url: str, *, exact: bool = False) -> Iterator[CountPage]:
+    """Yields what a store contains, step by step; `transfer.counts.add_counts` adds the steps."""
+    with _opened(store_url) as store:
+        source = RetriedSource(StoreSource(store), Retried(_ports()))
+        page = count_page(source, exact=exact)
+        yield page
+        while page.token is not None:
+            page = count_page(source, exact=exact, token=page.token)
+            yield page
+
+
+def copy_store(
+    source_url: str,
+    target_url: str,
+    report: ReportCopy | None = None,
+    source: RowSource | None = None,
+) -> CopyReport:
+    """Copies a store to an empty one, or continues a copy that was stopped.
+
+    `source` reads the store at the first address in another way, as through its server. Not copied:
+    the bytes of files in blocks, and the secret keys of the servers.
+    """
+    name, target_name = str(parse_store_url(source_url)), str(parse_store_url(target_url))
+    if name == target_name:
+        raise AlreadyExists("a store cannot be copied to itself: name another target")
+    source_id = sha256(b"source\0" + name.encode()).digest()[:_SOURCE_ID_BYTES]
+    if source is None:
+        with _opened(source_url) as opened:
+            return copy_store_from(StoreSource(opened), target_url, source_id, report)
+    return copy_store_from(source, target_url, source_id, report)
+
+
+def copy_store_from(
+    source: RowSource, target_url: str, source_id: bytes, report: ReportCopy | None
+) -> CopyReport:
+    """Copies the rows of a source to the store at an address."""
+    with _opened(target_url) as target:
+        return StoreCopy(source, target, _ports(), source_id, report).run()
+
+
+def plan_erasure_of(store_url: str, repository: str) -> EraseStep:
+    """Returns the token that confirms the erasure of a repository; erases nothing."""
+    with _opened(store_url) as store:
+        return plan_erasure(StoreSource(store), repository)
+
+
+def erase_repository(
+    store_url: str, repository: str, token: str, report: Callable[[EraseStep], None]
+) -> EraseStep:
+    """Erases a repository, and waits until no server can write to it any more."""
+    ports = _ports()
+    with _opened(store_url, any_format=False) as store:
+        repositories = Repositories(store, ports)
+
+        def delete(name: str) -> None:
+            repositories.delete(Call(repository=name), name)
+
+        while True:
+            step = erase_some(store, ports.clock, Retried(ports), repository, token, delete)
+            if step.done:
+                return step
+            report(step)
+            ports.waiting.sleep_ms(min(step.wait_ms, _WAIT_MS))
+
+
+_WAIT_MS = 1_000
+
+
+@contextmanager
+def _opened(store_url: str, *, any_format: bool = True) -> Iterator[Store]:
+    store = open_store(store_url, any_format=any_format)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def _ports() -> Ports:
+    return Ports(SystemClock(), SystemRandom(), ThreadWaiting())
