@@ -24,6 +24,7 @@ from lochan.kv.walk import WalkPage
 from lochan.stores.memory.store import MemoryStore
 from lochan.testing.sim import Faults, History, Scenario, Server, World, explore
 from lochan.transfer.retried import Retried
+from lochan.transfer.sources import StoreSource
 from lochan.transfer.store_copy import StoreCopy, list_instances
 from tests.profile import counted
 from tests.sim.kernel_scenarios import (
@@ -117,7 +118,7 @@ def prepare(server: Server) -> Any:
 
 def rows_now(store: MemoryStore) -> frozenset[tuple[bytes, bytes, bytes]]:
     """All rows that are not bulk, of the root and of the instances that are listed."""
-    wanted = {ROOT_INSTANCE, *list_instances(store)}  # type: ignore[arg-type]
+    wanted = {ROOT_INSTANCE, *list_instances(StoreSource(store))}
     return frozenset(
         (place, entry.key, entry.value)
         for place, table in store._tables.items()

@@ -12,11 +12,11 @@ import pytest
 from lochan.access.records import ACCESS_PARTITION, SETUP_KEY
 from lochan.assembly import open_store
 from lochan.base.errors import AlreadyExists, Conflict, Corrupt, Invalid, NotFound, TooLarge
-from lochan.base.ids import ROOT_INSTANCE
+from lochan.base.ids import ROOT_INSTANCE, InstanceId
 from lochan.kernel.check_store import CheckOptions, check_store
 from lochan.kernel.repository import create_repository, delete_repository
 from lochan.kv.format import FORMAT_KEY, FORMAT_PARTITION, check_format, find_copy_mark
-from lochan.kv.store import ABSENT, Adds, Entry, Kind, Partition, Store, partition
+from lochan.kv.store import Adds, Entry, Kind, Partition, Store, partition
 from lochan.kv.walk import find_walk
 from lochan.stores.memory.store import MemoryStore
 from lochan.testing.faults import Fault, FaultKind, FaultyStore, PlannedCall, SimulatedCrash
@@ -31,6 +31,7 @@ from tests.staging.workbench import SIDE
 from tests.stores.repository_suite import SomeFaults
 from tests.transfer.workbench import SOURCE, add_users, contents, copy, fill, kinds, new_ports
 
+PAGE_ROWS, PAGES_UNSAVED = 4, 2
 LOCAL = ("memory", "rocksdb", "sqlite")
 
 
@@ -44,9 +45,9 @@ def source() -> MemoryStore:
 @pytest.fixture
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages of a few rows, so that a kill may come at many places."""
-    monkeypatch.setattr(store_copy, "COPY_PAGE_ROWS_FIRST", 4)
-    monkeypatch.setattr(store_copy, "COPY_PAGE_ROWS_MAX", 4)
-    monkeypatch.setattr(store_copy, "COPY_PAGES_UNSAVED_MAX", 2)
+    monkeypatch.setattr(store_copy, "COPY_PAGE_ROWS_FIRST", PAGE_ROWS)
+    monkeypatch.setattr(store_copy, "COPY_PAGE_ROWS_MAX", PAGE_ROWS)
+    monkeypatch.setattr(store_copy, "COPY_PAGES_UNSAVED_MAX", PAGES_UNSAVED)
 
 
 def opened(scheme: str, folder: Path) -> Store:
@@ -175,7 +176,7 @@ def test_a_run_continues_where_the_one_before_was_killed(
     assert report.resumed
     assert contents(target) == contents(source)
     total = copy(source, MemoryStore()).objects
-    unsaved = store_copy.COPY_PAGE_ROWS_MAX * store_copy.COPY_PAGES_UNSAVED_MAX
+    unsaved = PAGE_ROWS * PAGES_UNSAVED
     assert killed._objects > unsaved
     assert total <= killed._objects + report.objects <= total + unsaved
 
@@ -252,8 +253,8 @@ def test_rows_of_a_kind_that_this_lochan_does_not_know_are_copied(source: Memory
     assert report.rounds == 2
 
 
-def fill_instance(store: Store) -> bytes:
-    return next(place[:16] for place in contents(store) if place[:16] != ROOT_INSTANCE)
+def fill_instance(store: Store) -> InstanceId:
+    return next(InstanceId(place[:16]) for place in contents(store) if place[:16] != ROOT_INSTANCE)
 
 
 def objects_of(store: Store) -> Iterator[tuple[Partition, Entry]]:
@@ -408,7 +409,12 @@ class Watched(FaultyStore):
 
     def __init__(self, store: MemoryStore, act: Callable[[MemoryStore], None]) -> None:
         super().__init__(store, self)
-        self.decide = lambda _: (act(store), Fault(FaultKind.OK))[1]
+        self.watched = store
+        self.act = act
+
+    def decide(self, _: PlannedCall) -> Fault:
+        self.act(self.watched)
+        return Fault(FaultKind.OK)
 
 
 def test_the_mark_of_a_copy_is_checked_as_the_mark_of_a_format_is(
@@ -423,4 +429,3 @@ def test_the_mark_of_a_copy_is_checked_as_the_mark_of_a_format_is(
     target.set_if(FORMAT_PARTITION, FORMAT_KEY, flipped, entry.stamp)
     with pytest.raises(Corrupt):
         check_format(target)
-    assert target.set_if(FORMAT_PARTITION, FORMAT_KEY, flipped, ABSENT)

@@ -139,6 +139,17 @@ class CommandContext:
 
 def catalog_command(function: Callable[..., None]) -> Callable[..., None]:
     """Adds the options that name a catalog; passes a `CommandContext` as the first argument."""
+    named = click.option(
+        "--repository",
+        envvar="LOCHAN_REPOSITORY",
+        metavar="NAME",
+        help="The name of the repository.  [default: that of the profile, or default]",
+    )
+    return named(store_command(function))
+
+
+def store_command(function: Callable[..., None]) -> Callable[..., None]:
+    """As `catalog_command`, for commands on all that a server or a store has."""
 
     @click.option("--url", envvar="LOCHAN_URL", metavar="URL", help="The server to connect to.")
     @click.option(
@@ -150,12 +161,6 @@ def catalog_command(function: Callable[..., None]) -> Callable[..., None]:
         metavar="NAME",
         help="The server and the credentials of `lochan login`.",
     )
-    @click.option(
-        "--repository",
-        envvar="LOCHAN_REPOSITORY",
-        metavar="NAME",
-        help="The name of the repository.  [default: that of the profile, or default]",
-    )
     @click.option("--json", "as_json", is_flag=True, help="Print JSON: one line for each item.")
     @click.pass_context
     @functools.wraps(function)
@@ -165,8 +170,8 @@ def catalog_command(function: Callable[..., None]) -> Callable[..., None]:
         url: str | None,
         store: str | None,
         profile: str | None,
-        repository: str | None,
         as_json: bool,
+        repository: str | None = None,
         **arguments: Any,
     ) -> None:
         url, store, profile = _choose(ctx, url, store, profile)

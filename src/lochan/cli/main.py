@@ -35,6 +35,7 @@ COMMAND_MODULES = {
     "login": f"{_CLI}.login:login",
     "logout": f"{_CLI}.login:logout",
     "access": f"{_CLI}.access.command:access",
+    "store": f"{_CLI}.store:store",
     "stores": f"{_CLI}.stores:stores",
     "completion": f"{_CLI}.completion:completion",
 }

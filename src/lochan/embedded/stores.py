@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
+from typing import Final
 
 from lochan.access.policy import Call
 from lochan.assembly import open_store
 from lochan.base.errors import AlreadyExists
+from lochan.base.limits.maintenance import ERASE_GRACE_S
 from lochan.kernel.repository import Ports
 from lochan.kv.store import Store
 from lochan.kv.url import parse_store_url
+from lochan.model.stores import CountPage, EraseStep
 from lochan.service.repositories import Repositories
 from lochan.system import SystemClock, SystemRandom, ThreadWaiting
-from lochan.transfer.counts import CountPage, count_page
-from lochan.transfer.erasure import EraseStep, erase_some, plan_erasure
+from lochan.transfer.counts import count_page
+from lochan.transfer.erasure import erase_some, plan_erasure
 from lochan.transfer.retried import Retried, RetriedSource
 from lochan.transfer.sources import RowSource, StoreSource
 from lochan.transfer.store_copy import CopyReport, ReportCopy, StoreCopy
 
-_SOURCE_ID_BYTES = 16
+_SOURCE_ID_BYTES: Final = 16
+_WAIT_MS: Final = 1_000
 
 
 def count_store(store_url: str, *, exact: bool = False) -> Iterator[CountPage]:
@@ -69,26 +73,32 @@ def plan_erasure_of(store_url: str, repository: str) -> EraseStep:
         return plan_erasure(StoreSource(store), repository)
 
 
-def erase_repository(
-    store_url: str, repository: str, token: str, report: Callable[[EraseStep], None]
-) -> EraseStep:
-    """Erases a repository, and waits until no server can write to it any more."""
+def erase_repository(store_url: str, repository: str, token: str) -> Iterator[EraseStep]:
+    """Erases a repository step by step, and waits until no server can write to it any more."""
     ports = _ports()
     with _opened(store_url, any_format=False) as store:
         repositories = Repositories(store, ports)
+        # What is inline belongs to this process alone.
+        grace_s = 0 if store.capabilities.inline else ERASE_GRACE_S
 
         def delete(name: str) -> None:
             repositories.delete(Call(repository=name), name)
 
-        while True:
-            step = erase_some(store, ports.clock, Retried(ports), repository, token, delete)
-            if step.done:
-                return step
-            report(step)
-            ports.waiting.sleep_ms(min(step.wait_ms, _WAIT_MS))
-
-
-_WAIT_MS = 1_000
+        step = EraseStep(repository, token)
+        while not step.done:
+            step = erase_some(
+                store,
+                ports.clock,
+                Retried(ports),
+                repository,
+                token,
+                delete,
+                position=step.position,
+                grace_s=grace_s,
+            )
+            yield step
+            if step.wait_ms:
+                ports.waiting.sleep_ms(min(step.wait_ms, _WAIT_MS))
 
 
 @contextmanager

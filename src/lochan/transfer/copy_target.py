@@ -29,7 +29,7 @@ from lochan.transfer.sources import StoreSource
 _RUN_BYTES: Final = 16
 
 
-class Position(msgspec.Struct, frozen=True, array_like=True):
+class CopyPosition(msgspec.Struct, frozen=True, array_like=True):
     """How far objects are copied; `places` are partitions of rows that only a walk has found."""
 
     format: Literal[1] = 1
@@ -39,7 +39,7 @@ class Position(msgspec.Struct, frozen=True, array_like=True):
     places: tuple[bytes, ...] = ()
 
 
-_POSITION_FORM: Final = RowForm(Position, "position of a copy")
+_POSITION_FORM: Final = RowForm(CopyPosition, "position of a copy")
 
 
 class CopyTarget:
@@ -49,7 +49,7 @@ class CopyTarget:
         self.store = store
         self.rows = RetriedSource(StoreSource(store), retried)
         self.retried = retried
-        self.position = Position()
+        self.position = CopyPosition()
         self._mark = CopyMark(source_id, ports.random.random_bytes(_RUN_BYTES))
         self._entry: Entry | None = None
 
@@ -72,7 +72,7 @@ class CopyTarget:
             self.position = _POSITION_FORM.decode(noted.value)
         return earlier is not None
 
-    def note(self, position: Position) -> None:
+    def note(self, position: CopyPosition) -> None:
         """Notes a position, when all that was written before it is durable."""
         self.flush()
         self.put([(FORMAT_PARTITION, POSITION_KEY, encode_row(position))])

@@ -25,43 +25,20 @@ from lochan.base.limits.maintenance import (
 from lochan.codec.rows import REPOSITORY_FORM
 from lochan.kernel.repository import INSTANCES_PLACE, REPOSITORIES_PLACE, read_instance
 from lochan.kv.store import Entry, Kind, Partition, partition
+from lochan.model.stores import CountPage, KindCount, StoredState
 from lochan.transfer.erasure import list_deleted
 from lochan.transfer.places import ROOT_PLACES, kind_of, row_places, rows_of
 from lochan.transfer.sources import RowSource
-
-State = Literal["", "deleted", "unlisted"]
 
 _OBJECT_PLACES: Final = 65_536
 _KEY_PACK_PLACES: Final = 256
 _BULK_PLACES: Final = {Kind.OBJECTS: _OBJECT_PLACES, Kind.KEY_PACKS: _KEY_PACK_PLACES}
 
 
-class KindCount(msgspec.Struct, frozen=True, rename="camel"):
-    """Rows of one kind of a repository, and the bytes of their values.
-
-    `repository` is empty for rows that belong to none. `accuracy` is `exact`, `about` for an
-    estimate from a sample, or `at least` where counting has stopped at a limit.
-    """
-
-    repository: str
-    state: State
-    kind: str
-    rows: int
-    bytes: int
-    accuracy: Literal["exact", "about", "at least"] = "exact"
-
-
-class CountPage(msgspec.Struct, frozen=True, rename="camel"):
-    """What one step has counted; the counts of all steps add up."""
-
-    counts: tuple[KindCount, ...]
-    token: str | None
-
-
 class _Instance(msgspec.Struct, frozen=True):
     id: InstanceId
     name: str = ""
-    state: State = ""
+    state: StoredState = ""
 
 
 def count_page(source: RowSource, *, exact: bool = False, token: str | None = None) -> CountPage:

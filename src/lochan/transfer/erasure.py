@@ -18,9 +18,7 @@ from collections.abc import Callable
 from hashlib import sha256
 from typing import Final
 
-import msgspec
-
-from lochan.base.errors import Conflict, NotFound
+from lochan.base.errors import Conflict, Invalid, NotFound
 from lochan.base.ids import InstanceId
 from lochan.base.limits.maintenance import COPY_PAGE_ROWS_FIRST, ERASE_GRACE_S, ERASE_PAGES_MAX
 from lochan.base.ports import Clock
@@ -32,25 +30,12 @@ from lochan.kernel.repository import (
     read_instance,
 )
 from lochan.kv.store import Store
+from lochan.model.stores import EraseStep
 from lochan.transfer.places import row_places, rows_of
 from lochan.transfer.retried import Retried, RetriedSource
 from lochan.transfer.sources import RowSource, StoreSource, find_row
 
 _TOKEN_DIGITS: Final = 16
-
-
-class EraseStep(msgspec.Struct, frozen=True, rename="camel"):
-    """What a call has done: how many partitions it has dropped, and whether nothing is left.
-
-    `token` names the one instance that is erased; `wait_ms` is how long to wait before the next
-    call, because servers may still have the repository open.
-    """
-
-    repository: str
-    token: str
-    partitions: int = 0
-    done: bool = False
-    wait_ms: int = 0
 
 
 def erase_token(instance: InstanceId) -> str:
@@ -85,8 +70,14 @@ def erase_some(
     name: str,
     token: str,
     delete: Callable[[str], None],
+    *,
+    position: str = "",
+    grace_s: int = ERASE_GRACE_S,
 ) -> EraseStep:
     """Does a part of an erasure; `delete` deletes a repository by its name.
+
+    `position` is that of the step before. `grace_s` is how long after its deletion it may still be
+    written; 0 if no other process has the store open.
 
     Conflict if the token is not that of the repository, or of a deleted one of that name.
     """
@@ -98,7 +89,7 @@ def erase_some(
     for row in deleted:
         instance = InstanceId(row.instance)
         if erase_token(instance) == token:
-            return _erase_deleted(store, clock, retried, row)
+            return _erase_deleted(store, clock, retried, row, grace_s, position)
     if listed is None and not deleted:
         # Nothing of that name is left: an earlier call has ended it, and its reply was lost.
         return EraseStep(name, token, done=True)
@@ -108,16 +99,25 @@ def erase_some(
     )
 
 
-def _erase_deleted(store: Store, clock: Clock, retried: Retried, row: DeletedRow) -> EraseStep:
+def _erase_deleted(
+    store: Store,
+    clock: Clock,
+    retried: Retried,
+    row: DeletedRow,
+    grace_s: int,
+    position: str,
+) -> EraseStep:
+    """Steps 2 and 3. The last walk has to begin after the grace, and to find nothing."""
     instance = InstanceId(row.instance)
     token = erase_token(instance)
-    dropped = drop_instance(store, instance, retried, ERASE_PAGES_MAX)
-    if dropped:
-        return EraseStep(row.name, token, dropped)
-    age_ms = (clock.now_us() - row.deleted_us) // 1_000
-    left_ms = ERASE_GRACE_S * 1_000 - max(age_ms, 0)
-    if left_ms > 0:
-        return EraseStep(row.name, token, wait_ms=left_ms)
+    left_ms = grace_s * 1_000 - max(clock.now_us() - row.deleted_us, 0) // 1_000
+    is_last, cursor = _read_position(position) if position else (left_ms <= 0, b"")
+    dropped, further = _drop_pages(store, instance, retried, cursor, ERASE_PAGES_MAX)
+    is_last = is_last and not dropped
+    if further is not None:
+        return EraseStep(row.name, token, dropped, position=f"{is_last:d}{further.hex()}")
+    if not is_last:
+        return EraseStep(row.name, token, dropped, wait_ms=0 if dropped else max(left_ms, 0))
     # A crash after the repository was deleted may have left its row there.
     retried.call(store.delete, INSTANCES_PLACE, instance)
     retried.call(store.delete, DELETED_PLACE, instance)
@@ -125,30 +125,45 @@ def _erase_deleted(store: Store, clock: Clock, retried: Retried, row: DeletedRow
     return EraseStep(row.name, token, done=True)
 
 
-def drop_instance(
-    store: Store, instance: InstanceId, retried: Retried, pages_max: int | None = None
-) -> int:
-    """Drops the partitions of an instance; returns how many.
+def drop_instance(store: Store, instance: InstanceId, retried: Retried) -> None:
+    """Drops all partitions of an instance to which nothing is written any more."""
+    cursor: bytes | None = b""
+    while cursor is not None:
+        _, cursor = _drop_pages(store, instance, retried, cursor, ERASE_PAGES_MAX)
 
-    It has dropped all of them if there is no bound on the pages to be read, or if it returns 0.
-    """
+
+def _drop_pages(
+    store: Store, instance: InstanceId, retried: Retried, cursor: bytes, pages_max: int
+) -> tuple[int, bytes | None]:
+    """Drops what some pages of a walk find; returns how many partitions, and the next cursor."""
     source = RetriedSource(StoreSource(store), retried)
     dropped = set()
-    for place in list(row_places(source, instance)):
-        if next(rows_of(source, place), None) is not None:
-            retried.call(store.drop_partition, place)
-            dropped.add(place)
-    cursor: bytes | None = b""
-    pages = 0
-    while cursor is not None and pages != pages_max:
-        page = source.walk(bytes(instance), cursor, COPY_PAGE_ROWS_FIRST)
+    if not cursor:
+        # A store that cannot walk finds objects and key packs only.
+        for place in list(row_places(source, instance)):
+            if next(rows_of(source, place), None) is not None:
+                retried.call(store.drop_partition, place)
+                dropped.add(place)
+    further: bytes | None = cursor
+    for _ in range(pages_max):
+        page = source.walk(bytes(instance), further or b"", COPY_PAGE_ROWS_FIRST)
         for place in dict.fromkeys(place for place, _ in page.rows):
             if place not in dropped:
                 retried.call(store.drop_partition, place)
                 dropped.add(place)
-        cursor = page.next_cursor
-        pages += 1
-    return len(dropped)
+        further = page.next_cursor
+        if further is None:
+            break
+    return len(dropped), further
+
+
+def _read_position(position: str) -> tuple[bool, bytes]:
+    try:
+        if position[0] not in "01":
+            raise ValueError
+        return position[0] == "1", bytes.fromhex(position[1:])
+    except ValueError:
+        raise Invalid("the position is not one of an erasure") from None
 
 
 def _is_listed(source: RowSource, row: DeletedRow) -> bool:

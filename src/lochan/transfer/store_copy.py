@@ -38,7 +38,7 @@ from lochan.kernel.repository import INSTANCES_PLACE, REPOSITORIES_PLACE, Ports,
 from lochan.kv.format import FORMAT_KEY, FORMAT_PARTITION, check_mark
 from lochan.kv.store import Entry, Item, Kind, Partition, Store
 from lochan.kv.walk import Located
-from lochan.transfer.copy_target import CopyTarget, Position
+from lochan.transfer.copy_target import CopyPosition, CopyTarget
 from lochan.transfer.erasure import drop_instance
 from lochan.transfer.places import (
     ROOT_PLACES,
@@ -189,7 +189,7 @@ class StoreCopy:
         self._rows += 1
         if not self._is_set_back:
             self._is_set_back = True
-            self._target.note(Position(places=self._target.position.places))
+            self._target.note(CopyPosition(places=self._target.position.places))
 
     def _copy_objects(self) -> None:
         """Step 3, from the noted position on."""
@@ -206,10 +206,10 @@ class StoreCopy:
                 cursor = page.next_cursor
                 pages += 1
                 if cursor is not None and pages % COPY_PAGES_UNSAVED_MAX == 0:
-                    self._target.note(Position(1, instance, cursor, places=tuple(places)))
+                    self._target.note(CopyPosition(1, instance, cursor, places=tuple(places)))
                 self._show()
         last = self._instances[-1] if self._instances else ROOT_INSTANCE
-        self._target.note(Position(1, last, done=True, places=tuple(places)))
+        self._target.note(CopyPosition(1, last, done=True, places=tuple(places)))
 
     def _store_page(self, rows: Sequence[Located]) -> list[bytes]:
         """Stores the objects of a page; returns the partitions of rows that step 2 cannot know."""

@@ -55,34 +55,40 @@ KEY_PACKS_EVERY_S: Final = 10.0
 # read of a row for each. Until then it answers for the repository.
 DELETED_REPOSITORIES_EVERY_S: Final = 5.0
 
-# Rows that a copy of a store reads at once, and bytes that a page should have: the next page has
-# as many rows as are expected to have that many bytes. Some MB of memory, some calls a second.
-COPY_PAGE_ROWS_MAX: Final = 1_000
-COPY_PAGE_ROWS_FIRST: Final = 100
+# Bytes that a page of a copy should have: the next page has as many rows as are expected to have
+# that many. Some calls a second, and some MB of memory.
 COPY_PAGE_BYTES: Final = 2_097_152
+
+# Rows of its first page, which are not known to be small.
+COPY_PAGE_ROWS_FIRST: Final = 100
+
+# Rows of a page of small ones: what stores read at once at most.
+COPY_PAGE_ROWS_MAX: Final = 1_000
 
 # Pages of objects after which a copy makes durable what it has written and notes its position: what
 # a copy that was killed repeats, about 32 MB.
 COPY_PAGES_UNSAVED_MAX: Final = 16
 
-# How often a copy begins again because its source was written meanwhile; then it asks for quiet.
+# How often a copy reads everything because its source was written meanwhile; then it asks for
+# quiet.
 COPY_ROUNDS_MAX: Final = 3
 
-# How long a copy, an erasure or a count goes on trying when a database does not answer: longer than
-# an election of a new primary takes.
+# How long a copy or an erasure goes on trying when a database does not answer: longer than an
+# election of a new primary takes.
 STORE_WORK_TIMEOUT_MS: Final = 60_000
 
 # Pages of an instance whose partitions one step of an erasure drops: some seconds at most.
 ERASE_PAGES_MAX: Final = 20
 
-# How long after its deletion a repository may still be written by a server that has it open: twice
-# the time after which servers look for that, and a request may be under way. Only then is it known
-# that nothing is added behind an erasure.
+# How long after its deletion a repository may still be written by a server that has it open: it
+# looks for that every few seconds, and a request may be under way. Only then is it known that
+# nothing is added behind an erasure.
 ERASE_GRACE_S: Final = 60
 
-# Rows of one kind that a quick count reads before it gives "at least" that many; and rows of
-# objects that it reads before it reads a sample of their partitions instead.
+# Rows of one kind that a quick count reads before it gives "at least" that many: a second or two.
 STATS_ROWS_MAX: Final = 10_000
+
+# Objects that it reads before it reads a sample of their partitions instead: a few MB.
 STATS_OBJECTS_MAX: Final = 2_000
 
 # Partitions of the sample, of 65,536: their ids are hashes, so each has as many as any other, and a
