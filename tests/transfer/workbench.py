@@ -50,7 +50,9 @@ def fill(store: Store, commits: int = 6, files: int = 12) -> StagingBench:
     imports = ImportRows(store, context.instance)
     imports.add(ImportRow(1, "i1", "main", "ada", "completed", 3, 5, 6), retry())
     place = partition(context.instance, Kind.KEY_PACKS, b"k")
-    store.put_many([(place, b"k" * 32, with_checksum(b"\x91\x01"))])
+    row = with_checksum(b"\x91\x01")
+    cursors = [partition(one, Kind.CURSORS) for one in (ROOT_INSTANCE, context.instance)]
+    store.put_many([(place, b"k" * 32, row), *[(one, b"hook", row) for one in cursors]])
     other = create_repository(store, new_ports(3), "other")
     assert other.instance != context.instance
     gone = create_repository(store, new_ports(4), "gone")

@@ -28,6 +28,7 @@ POSITION_KEY: Final = b"copy"
 ROOT_PLACES: Final = (
     ACCESS_PARTITION,
     partition(ROOT_INSTANCE, Kind.CLAIMS),
+    partition(ROOT_INSTANCE, Kind.CURSORS),
     DELETED_PLACE,
     INSTANCES_PLACE,
     REPOSITORIES_PLACE,
@@ -40,6 +41,7 @@ _FIXED: Final = (
     (Kind.REFERENCES, b""),
     (Kind.LOG, b""),
     (Kind.CLAIMS, b""),
+    (Kind.CURSORS, b""),
     (Kind.UPLOADS, b""),
     (Kind.UPLOADS, IMPORTS_SUFFIX),
 )

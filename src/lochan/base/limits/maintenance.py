@@ -69,8 +69,8 @@ COPY_PAGE_ROWS_MAX: Final = 1_000
 # a copy that was killed repeats, about 32 MB.
 COPY_PAGES_UNSAVED_MAX: Final = 16
 
-# How often a copy reads everything because its source was written meanwhile; then it asks for
-# quiet.
+# How often a copy reads everything because its source was written meanwhile, before it asks for the
+# servers to be stopped: a source with few writers may be quiet once.
 COPY_ROUNDS_MAX: Final = 3
 
 # How long a copy or an erasure goes on trying when a database does not answer: longer than an
