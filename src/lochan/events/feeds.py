@@ -54,7 +54,7 @@ from lochan.kernel.context import RepositoryContext
 from lochan.kernel.name_index import NameIndex
 from lochan.kernel.settled import SettledChange
 from lochan.kernel.views import CommitView
-from lochan.model.events import EVENT_TYPES, Event
+from lochan.model.events import CHANGE_TYPES, Event
 
 _NS_OF_MS: Final = 1_000_000
 
@@ -210,7 +210,7 @@ class Feed:
     def _add(self, name: RefName, replayed: Replayed) -> None:
         """Keeps a change: its events are made before its position moves."""
         change = replayed.change
-        built = self._builder.build(change, EVENT_TYPES, lambda _: True)
+        built = self._builder.build(change, CHANGE_TYPES, lambda _: True)
         made = tuple(islice(built, STREAM_SHARED_EVENTS_MAX + 1))
         shared: tuple[SharedEvent, ...] | None = None
         if len(made) <= STREAM_SHARED_EVENTS_MAX:

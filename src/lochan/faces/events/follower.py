@@ -36,7 +36,7 @@ from lochan.events.stream_tokens import Delivered, StreamScope, StreamStart, Str
 from lochan.faces.calls import read_call
 from lochan.faces.events.params import StreamQuery
 from lochan.faces.events.signals import FollowerSignals
-from lochan.model.events import EVENT_TYPES, Event
+from lochan.model.events import CHANGE_TYPES, Event
 from lochan.service.event_streams import EventRights, ShownEvent
 from lochan.transport import server_sent_events
 from lochan.transport.exchange import Exchange
@@ -265,7 +265,7 @@ class Follower:
     def _events(self, change: Change) -> Iterator[Event]:
         wanted = self._filter
         if wanted is None:
-            return self._builder.build(change, EVENT_TYPES, lambda _: True)
+            return self._builder.build(change, CHANGE_TYPES, lambda _: True)
         return self._builder.build(change, wanted.wanted_types(change), wanted.accepts_key)
 
     async def _next_piece(self, messages: Iterator[bytes]) -> bytes:

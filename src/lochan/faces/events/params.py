@@ -10,7 +10,7 @@ import msgspec
 from lochan.base.errors import Invalid
 from lochan.base.limits.events import STREAM_PATTERNS_MAX
 from lochan.events.filters import CompiledFilter, EventFilter
-from lochan.model.events import EVENT_TYPES
+from lochan.model.events import CHANGE_TYPES
 from lochan.service.resolve import DEFAULT_ALIAS
 from lochan.transport.exchange import Exchange
 from lochan.wire.codec import micros
@@ -65,9 +65,9 @@ def _filter(exchange: Exchange) -> CompiledFilter | None:
     """Returns the filter, None if everything is wanted."""
     query = exchange.request.query
     types, keys = query.all("type"), query.all("key")
-    unknown = sorted(set(types) - EVENT_TYPES)
+    unknown = sorted(set(types) - CHANGE_TYPES)
     if unknown:
-        known = ", ".join(sorted(EVENT_TYPES))
+        known = ", ".join(sorted(CHANGE_TYPES))
         raise Invalid(f"there is no type of events {unknown[0][:40]!r}; there are {known}")
     for pattern in keys:
         # With one star the time of matching is in proportion to the length of a key.
