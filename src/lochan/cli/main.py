@@ -20,6 +20,7 @@ COMMAND_MODULES = {
     "log": f"{_CLI}.history:log",
     "diff": f"{_CLI}.history:diff",
     "reflog": f"{_CLI}.history:reflog",
+    "events": f"{_CLI}.events:events",
     "content": f"{_CLI}.content:content",
     "fs": f"{_CLI}.files.command:fs",
     "commit": f"{_CLI}.files.staged:commit",

@@ -7,7 +7,8 @@ may raise the errors of `base/errors.py`, the same as the embedded repository ra
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any, Self, TypeVar, cast
 
@@ -15,7 +16,9 @@ import httpx
 
 from lochan.base.limits.client import CLIENT_ATTEMPTS_MAX, CLIENT_TIMEOUT_S
 from lochan.client.credentials import Token, find_credentials
+from lochan.client.event_streams import EventStream
 from lochan.client.file_streams import OpenedFile, ResumedFileStream
+from lochan.client.flows.events import FollowRequest
 from lochan.client.flows.files import rest_of
 from lochan.client.groups.repository import RepositoryGroups
 from lochan.client.messages import Flow
@@ -73,6 +76,35 @@ class Client(BlockingRunner, RepositoryGroups[BlockingRunner]):
     def close(self) -> None:
         """Closes the connections."""
         self._core.connections.http().close()
+
+    def events(
+        self,
+        reference: str = "-",
+        *,
+        types: Sequence[str] = (),
+        keys: Sequence[str] = (),
+        content_types: Sequence[str] = (),
+        file_prefixes: Sequence[str] = (),
+        token: str = "",
+        since: datetime | None = None,
+        follow: bool = True,
+    ) -> EventStream:
+        """Returns the events of a reference, or of those that a pattern matches, as they happen.
+
+        They begin behind `token`, the position of an earlier stream, or behind a time, or now; with
+        `follow=False` they end at the present. A stream whose connection breaks goes on where it
+        was, with no event missing and none twice.
+        """
+        wanted = FollowRequest(
+            reference,
+            tuple(types),
+            tuple(keys),
+            tuple(content_types),
+            tuple(file_prefixes),
+            since,
+            follow,
+        )
+        return EventStream(wanted, token, self._run_flow, self._sleep)
 
     def __enter__(self) -> Self:
         return self

@@ -44,6 +44,8 @@ class HttpRequest(msgspec.Struct, frozen=True):
     upload: UploadSource | None = None
     headers: tuple[tuple[str, str], ...] = ()
     streams: bool = False
+    silence_s: float | None = None
+    """How long the body of the reply may be silent; None: as long as the client waits for any."""
 
     @property
     def is_write(self) -> bool:

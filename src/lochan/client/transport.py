@@ -197,7 +197,9 @@ class HttpCore(Generic[Http]):
         if request.streams:
             # Bytes of a file are sent as they are: packing them would hide their length.
             headers["accept-encoding"] = "identity"
-        extensions = {_STREAMS: True} if request.streams else {}
+        extensions: dict[str, Any] = {_STREAMS: True} if request.streams else {}
+        if request.silence_s is not None:
+            extensions["timeout"] = httpx.Timeout(request.silence_s).as_dict()
         if request.upload is None:
             return httpx.Request(
                 request.method, url, headers=headers, content=request.body, extensions=extensions

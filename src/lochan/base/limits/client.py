@@ -47,3 +47,17 @@ UPLOAD_PIECE_BYTES: Final = 262_144
 
 # Transfers of one command at the same time: each has a thread and a connection.
 TRANSFERS_MAX: Final = 64
+
+# How long a stream of events may be silent before the client connects again: three signs of life of
+# the server.
+EVENT_SILENCE_S: Final = 45.0
+
+# Failures in a row before the client gives a stream up: with the pauses below about two minutes, in
+# which a server was updated or has failed.
+EVENT_RECONNECTS_MAX: Final = 30
+
+# The longest pause between two attempts to go on with a stream.
+EVENT_RECONNECT_PAUSE_MAX_S: Final = 5.0
+
+# One message of a stream: four times what the server sends in one event.
+EVENT_MESSAGE_BYTES_MAX: Final = 1_048_576
