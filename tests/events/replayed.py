@@ -14,6 +14,9 @@ from lochan.events.replay import Replayed, before_all, replay
 from lochan.kernel.context import RepositoryContext
 from lochan.model.events import EVENT_TYPES, Event
 
+# Far more than it takes, for a machine that does other things too.
+DRAIN_MS = 120_000
+
 
 def context_of(repository: Embedded) -> RepositoryContext:
     return repository._repository.context
@@ -22,7 +25,7 @@ def context_of(repository: Embedded) -> RepositoryContext:
 def delivered(repository: Embedded) -> None:
     """Delivers what is queued, and no more after that."""
     assert repository._events is not None
-    repository._events.close()
+    repository._events.close(DRAIN_MS)
 
 
 def row_of(context: RepositoryContext, name: str) -> ReferenceRow:

@@ -1,4 +1,4 @@
-"""Random mixes of all operations against a model that lists what must be reported."""
+"""Random mixes of all operations against a model of what must be reported, in both modes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 from lochan.base.errors import LochanError
 from lochan.embedded import Embedded
+from lochan.events.subscribers import DeliveryOptions
 from lochan.model import events
 from lochan.model.commits import Delete, Operation, Put
 from lochan.model.events import Event
@@ -26,7 +27,7 @@ from tests.events.replayed import (
 from tests.profile import counted
 from tests.service.bench import table
 
-OPERATIONS = counted(2_000, 20_000)
+OPERATIONS = counted(2_000, 22_400)
 SEEDS = 4
 KEYS = [f"k{number}" for number in range(6)]
 BRANCHES = ["main", "b1", "b2", "b3"]
@@ -212,9 +213,10 @@ def fact_of(event: Event) -> Fact:
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_the_events_are_those_that_a_model_lists(seed):
+def test_the_events_are_those_that_a_model_lists(seed, record_property):
     collector = Collector()
-    with collected(collector) as repository:
+    durable = Collector(options=DeliveryOptions(cursor="model"))
+    with collected(collector, durable) as repository:
         walk = Walk(repository, seed)
         walk.expected["REFERENCE_CREATED", "main", walk.heads()["main"]] += 1
         for _ in range(OPERATIONS // SEEDS):
@@ -222,8 +224,14 @@ def test_the_events_are_those_that_a_model_lists(seed):
         delivered(repository)
         context = context_of(repository)
         again = [each for name in all_names(context) for each in events_of(changes(context, name))]
-    assert Counter(map(fact_of, collector.events)) == walk.expected
-    assert ids_by_name(again) == ids_by_name(collector.events)
+    for got in (collector.events, durable.events):
+        assert Counter(map(fact_of, got)) == walk.expected
+        assert ids_by_name(again) == ids_by_name(got)
+        assert len({event.id for event in got}) == len(got)
     done = {kind for kind, count in walk.done.items() if count > 3}
     assert {"commit", "files", "merge", "transplant", "assign", "force", "create"} <= done
-    assert len({event.id for event in collector.events}) == len(collector.events)
+    record_property(
+        "counted",
+        f"events of a model: {sum(walk.done.values())} operations, {walk.done['refused']} of them "
+        f"refused, {len(durable.events)} events in each mode",
+    )
