@@ -124,9 +124,9 @@ def _some(connection: socket.socket) -> bytes:
 
 
 @contextmanager
-def receiving(tls: ssl.SSLContext | None = None) -> Iterator[Receiver]:
-    """Serves in threads until the block ends."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+def receiving(tls: ssl.SSLContext | None = None, port: int = 0) -> Iterator[Receiver]:
+    """Serves in threads until the block ends, on a free port or on one that was used before."""
+    with socket.create_server(("127.0.0.1", port)) as listener:
         receiver = Receiver(listener, tls)
         thread = threading.Thread(target=receiver.serve, daemon=True)
         thread.start()

@@ -1,0 +1,129 @@
+"""Servers that are killed and receivers that are away: at least once, every event arrives."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.http_load.processes import start_lochan
+from lochan.testing import postgres
+from tests.crash.event_writers import (
+    Acknowledged,
+    Delivered,
+    expected_ids,
+    subscribers,
+    wait_until,
+    writing,
+)
+from tests.profile import counted
+from tests.sinks.receiver import Receiver, receiving
+
+KILLS = counted(5, 32)
+CHANGES = counted(2_000, 21_000)
+"""Acknowledged in all lives."""
+
+AWAY_S = counted(3, 600)
+"""For so long the receiver is away."""
+
+FLEET_CHANGES = counted(600, 6_000)
+
+
+def has_come(receiver: Receiver, count: int) -> bool:
+    return len(receiver.requests) >= count
+
+
+@pytest.mark.timeout(1_800)
+def test_every_change_arrives_although_its_server_is_killed_again_and_again(
+    tmp_path: Path, record_property: Any
+) -> None:
+    store = f"rocksdb:{tmp_path / 'store'}"
+    acknowledged = Acknowledged()
+    with receiving() as receiver:
+        flags = subscribers(receiver.port)
+        for life in range(KILLS):
+            came = len(receiver.requests)
+            with (
+                start_lochan(store, tmp_path, *flags) as served,
+                writing([served.address], acknowledged, f"life{life}", life),
+            ):
+                acknowledged.wait_for(CHANGES * (life + 1) // KILLS)
+                # So that it is killed while it delivers; a life begins with waiting for the lease.
+                wait_until(partial(has_come, receiver, came + 20), "an event")
+                served.kill()
+        expected = expected_ids(store)
+        wanted = {one for ids in expected.values() for one in ids}
+        before = len(Delivered(receiver).ids())
+        with start_lochan(store, tmp_path, *flags):
+            wait_until(lambda: wanted <= Delivered(receiver).ids(), "an event")
+        summary = Delivered(receiver).check(expected, acknowledged)
+    record_property(
+        "counted",
+        f"{KILLS} kills of a server with a webhook: {summary}; {len(wanted) - before} events came "
+        "after the last kill",
+    )
+
+
+@pytest.mark.timeout(1_800)
+def test_a_receiver_that_was_away_gets_everything_without_a_restart(
+    tmp_path: Path, record_property: Any
+) -> None:
+    store = f"rocksdb:{tmp_path / 'store'}"
+    acknowledged = Acknowledged()
+    with receiving() as first:
+        port = first.port
+        served = start_lochan(store, tmp_path, *subscribers(port))
+        with writing([served.address], acknowledged, "before", 1):
+            acknowledged.wait_for(50)
+        wait_until(lambda: len(first.requests) >= 50, "an event")
+    with served:
+        with writing([served.address], acknowledged, "away", 2, each=1):
+            acknowledged.wait_for(200)
+        # Nothing listens: every attempt is refused until the time is over.
+        time.sleep(AWAY_S)
+        with receiving(port=port) as second:
+            delivered = Delivered(first, second)
+            with writing([served.address], acknowledged, "after", 3):
+                acknowledged.wait_for(300)
+            facts = len(acknowledged.facts)
+            wait_until(lambda: len(delivered.ids()) > facts, "an event")
+            served.stop()
+            summary = delivered.check(expected_ids(store), acknowledged)
+    record_property("counted", f"receiver away for {AWAY_S} s: {summary}")
+
+
+@pytest.mark.timeout(1_800)
+@pytest.mark.skipif(postgres.find_binaries() is None, reason=postgres.MISSING)
+def test_of_two_servers_on_one_database_one_is_killed_and_nothing_is_missing(
+    tmp_path: Path, record_property: Any
+) -> None:
+    database = postgres.shared_server()
+    assert database is not None
+    store = database.url(schema=database.fresh_schema(), pool=4)
+    acknowledged = Acknowledged()
+    with receiving() as receiver:
+        flags = subscribers(receiver.port)
+        with (
+            start_lochan(store, tmp_path / "a", "--data", str(tmp_path / "d"), *flags) as one,
+            start_lochan(store, tmp_path / "b", "--data", str(tmp_path / "d"), *flags) as two,
+        ):
+            servers = {one.pid: one, two.pid: two}
+            with writing([one.address, two.address], acknowledged, "both", 1):
+                acknowledged.wait_for(FLEET_CHANGES // 2)
+                wait_until(lambda: bool(receiver.requests), "an event")
+                holder = int(receiver.requests[-1].event["data"]["sentBy"].rpartition("/")[2])
+                servers.pop(holder).kill()
+                acknowledged.wait_for(FLEET_CHANGES)
+            (other,) = servers.values()
+            delivered = Delivered(receiver)
+            expected = expected_ids(store)
+            wanted = {each for ids in expected.values() for each in ids}
+            wait_until(lambda: wanted <= delivered.ids(), "an event")
+            other.check()
+            summary = delivered.check(expected, acknowledged)
+        senders = {each.event["data"]["sentBy"] for each in delivered.requests()}
+    assert len(senders) == 2
+    record_property("counted", f"two servers on PostgreSQL, the sender killed: {summary}")
