@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from random import Random
 from typing import Any
@@ -125,14 +124,6 @@ def subscribers(port: int, **more: Any) -> list[str]:
     return ["--subscribers", json.dumps({"hook": hook})]
 
 
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    """Returns when something in another process has come."""
-    ends = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < ends, f"{what} has not come in {PATIENCE_S} s"
-        time.sleep(0.1)
-
-
 def expected_ids(store: str) -> dict[str, list[str]]:
     """Returns the ids of the events of everything that a store shows, by reference, in order."""
     with open_repository(store) as repository:
@@ -155,6 +146,22 @@ class Delivered:
 
     def ids(self) -> set[str]:
         return {request.headers["webhook-id"] for request in self.requests()}
+
+    def wait_for_ids(self, wanted: set[str]) -> None:
+        """Returns when the last receiver, with what those before it got, has all of these."""
+        last = self._receivers[-1]
+        earlier = Delivered(*self._receivers[:-1]).ids()
+        left = wanted - earlier
+        at = 0
+
+        def has_come() -> bool:
+            nonlocal at
+            new = last.requests[at:]
+            at += len(new)
+            left.difference_update(request.headers["webhook-id"] for request in new)
+            return not left
+
+        last.wait_for(has_come, PATIENCE_S)
 
     def check(self, expected: dict[str, list[str]], acknowledged: Acknowledged) -> str:
         """Compares what came with what is in the store, and with what was acknowledged."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from functools import partial
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,11 @@ import pytest
 from benchmarks.http_load.processes import start_lochan
 from lochan.testing import postgres
 from tests.crash.event_writers import (
+    PATIENCE_S,
     Acknowledged,
     Delivered,
     expected_ids,
     subscribers,
-    wait_until,
     writing,
 )
 from tests.profile import counted
@@ -32,8 +31,8 @@ AWAY_S = counted(3, 600)
 FLEET_CHANGES = counted(600, 6_000)
 
 
-def has_come(receiver: Receiver, count: int) -> bool:
-    return len(receiver.requests) >= count
+def wait_for_requests(receiver: Receiver, count: int) -> None:
+    receiver.wait_for(lambda: len(receiver.requests) >= count, PATIENCE_S)
 
 
 @pytest.mark.timeout(1_800)
@@ -52,13 +51,13 @@ def test_every_change_arrives_although_its_server_is_killed_again_and_again(
             ):
                 acknowledged.wait_for(CHANGES * (life + 1) // KILLS)
                 # So that it is killed while it delivers; a life begins with waiting for the lease.
-                wait_until(partial(has_come, receiver, came + 20), "an event")
+                wait_for_requests(receiver, came + 20)
                 served.kill()
         expected = expected_ids(store)
         wanted = {one for ids in expected.values() for one in ids}
         before = len(Delivered(receiver).ids())
         with start_lochan(store, tmp_path, *flags):
-            wait_until(lambda: wanted <= Delivered(receiver).ids(), "an event")
+            Delivered(receiver).wait_for_ids(wanted)
         summary = Delivered(receiver).check(expected, acknowledged)
     record_property(
         "counted",
@@ -78,18 +77,20 @@ def test_a_receiver_that_was_away_gets_everything_without_a_restart(
         served = start_lochan(store, tmp_path, *subscribers(port))
         with writing([served.address], acknowledged, "before", 1):
             acknowledged.wait_for(50)
-        wait_until(lambda: len(first.requests) >= 50, "an event")
+        wait_for_requests(first, 50)
     with served:
         with writing([served.address], acknowledged, "away", 2, each=1):
             acknowledged.wait_for(200)
         # Nothing listens: every attempt is refused until the time is over.
-        time.sleep(AWAY_S)
+        with pytest.raises(subprocess.TimeoutExpired):
+            served.process.wait(AWAY_S)
         with receiving(port=port) as second:
             delivered = Delivered(first, second)
+            delivered_before = Delivered(first).ids()
             with writing([served.address], acknowledged, "after", 3):
                 acknowledged.wait_for(300)
-            facts = len(acknowledged.facts)
-            wait_until(lambda: len(delivered.ids()) > facts, "an event")
+            # One more than was acknowledged: that of the default branch. No writer was cut off.
+            wait_for_requests(second, len(acknowledged.facts) + 1 - len(delivered_before))
             served.stop()
             summary = delivered.check(expected_ids(store), acknowledged)
     record_property("counted", f"receiver away for {AWAY_S} s: {summary}")
@@ -113,7 +114,7 @@ def test_of_two_servers_on_one_database_one_is_killed_and_nothing_is_missing(
             servers = {one.pid: one, two.pid: two}
             with writing([one.address, two.address], acknowledged, "both", 1):
                 acknowledged.wait_for(FLEET_CHANGES // 2)
-                wait_until(lambda: bool(receiver.requests), "an event")
+                wait_for_requests(receiver, 20)
                 holder = int(receiver.requests[-1].event["data"]["sentBy"].rpartition("/")[2])
                 servers.pop(holder).kill()
                 acknowledged.wait_for(FLEET_CHANGES)
@@ -121,7 +122,7 @@ def test_of_two_servers_on_one_database_one_is_killed_and_nothing_is_missing(
             delivered = Delivered(receiver)
             expected = expected_ids(store)
             wanted = {each for ids in expected.values() for each in ids}
-            wait_until(lambda: wanted <= delivered.ids(), "an event")
+            delivered.wait_for_ids(wanted)
             other.check()
             summary = delivered.check(expected, acknowledged)
         senders = {each.event["data"]["sentBy"] for each in delivered.requests()}

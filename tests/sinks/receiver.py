@@ -62,6 +62,8 @@ class Receiver:
         self.reply: Reply = reply_of()
         self.replies: list[Reply] = []
         self.requests: list[Request] = []
+        self.came = threading.Condition()
+        """Notified of each request."""
         self.ended = threading.Event()
         """Set at the end of the block, for replies that wait."""
         self.port: int = listener.getsockname()[1]
@@ -82,6 +84,11 @@ class Receiver:
         for thread in self._threads:
             thread.join()
 
+    def wait_for(self, condition: Callable[[], bool], seconds: float) -> None:
+        """Returns when the requests are as they should be."""
+        with self.came:
+            assert self.came.wait_for(condition, seconds), f"it has not come in {seconds} s"
+
     def drip(self, connection: socket.socket) -> None:
         """Sends byte after byte and never ends."""
         while not self.ended.wait(0.01):
@@ -96,7 +103,10 @@ class Receiver:
             if self._tls is not None:
                 connection = self._tls.wrap_socket(connection, server_side=True)
             with connection:
-                self.requests.append(_read(connection))
+                request = _read(connection)
+                with self.came:
+                    self.requests.append(request)
+                    self.came.notify_all()
                 reply = self.replies.pop(0) if self.replies else self.reply
                 reply(connection)
         except OSError:
