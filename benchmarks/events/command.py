@@ -6,6 +6,9 @@
 `subscribers`: commits per second without subscribers, beside five that accept everything (one of
 them never returns from its first call), and beside five whose filters match nothing. The three
 servers are up at the same time and take turns, so that a change of the machine hits all of them.
+
+`followers`: the time from the answer of a commit to its event at the followers of `/events/v1`:
+1,000 followers at 10 commits per second, and 100 at 100; and how often the store was read.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 
-from benchmarks.events import subscribers
+from benchmarks.events import followers, subscribers
 from benchmarks.measure import emit_machine
 
 
@@ -37,4 +40,11 @@ def _subscribers(chosen: argparse.Namespace) -> None:
     subscribers.measure(rounds=chosen.rounds, seconds=chosen.seconds, committers=chosen.committers)
 
 
-PARTS: dict[str, Callable[[argparse.Namespace], None]] = {"subscribers": _subscribers}
+def _followers(chosen: argparse.Namespace) -> None:
+    followers.measure(seconds=chosen.seconds)
+
+
+PARTS: dict[str, Callable[[argparse.Namespace], None]] = {
+    "subscribers": _subscribers,
+    "followers": _followers,
+}
