@@ -21,6 +21,7 @@ from lochan.wire.operations_access import OPERATIONS_ACCESS
 from lochan.wire.operations_events import OPERATIONS_EVENTS
 from lochan.wire.operations_files import OPERATIONS_FILES
 from lochan.wire.operations_lakefs import OPERATIONS_LAKEFS
+from lochan.wire.operations_store import OPERATIONS_STORE
 from lochan.wire.operations_v1 import OPERATIONS_V1
 from lochan.wire.operations_v2 import OPERATIONS_V2
 from tests.architecture.tree import sources
@@ -201,6 +202,7 @@ def test_only_operators_can_register_subscribers():
         *OPERATIONS_ACCESS,
         *OPERATIONS_FILES,
         *OPERATIONS_EVENTS,
+        *OPERATIONS_STORE,
         *OPERATIONS_LAKEFS,
         *OPERATIONS_V1,
         *OPERATIONS_V2,

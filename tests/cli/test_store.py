@@ -5,8 +5,14 @@ from __future__ import annotations
 import pytest
 from click.testing import CliRunner
 
+from lochan.assembly.server_file import server_file, write_server_file
 from lochan.cli.main import commands
+from lochan.client import Client
+from lochan.embedded.stores import ServerSource, copy_store
+from lochan.service import stores
+from lochan.transfer.store_copy import CopyProgress
 from tests.cli.shell import Shell
+from tests.client.serving import serving
 
 
 @pytest.fixture
@@ -84,3 +90,50 @@ def test_a_repository_is_erased_in_two_steps(place):
     names = {one["repository"] for one in shell.lines("store", "stats")}
     assert names == {"", "kept"}
     shell.run("store", "erase", "sales", code=4)
+
+
+def test_a_store_that_a_server_has_open_is_used_through_it(place, monkeypatch):
+    monkeypatch.setattr(stores, "ERASE_GRACE_S", 0)
+    store = f"rocksdb:{place / 'store'}"
+    with serving(store, "sales") as url:
+        shell, beside = Shell("--url", url), Shell("--store", store)
+        head = shell.put("orders", "s3://1")
+        # Without the file of the server, only this process could open the store.
+        assert "already open" in beside.run("store", "stats", code=6).stderr
+        file = server_file(store)
+        assert file is not None
+        write_server_file(file, url)
+        exact = beside.lines("store", "stats", "--exact")
+        assert {one["repository"] for one in exact} == {"", "default", "sales"}
+        assert shell.lines("store", "stats")
+        target = f"sqlite:{place / 'two.db'}"
+        assert "copied 2 repositories" in Shell().out("store", "copy", store, target)
+        assert Shell("--store", target).head() == head
+        copied = Shell().one("store", "copy", url, f"sqlite:{place / 'three.db'}")
+        assert copied["repositories"] == 2
+        plan = beside.one("store", "erase", "sales")
+        assert shell.one("store", "erase", "sales", "--token", plan["token"])["done"]
+        assert "sales" not in {one["repository"] for one in shell.lines("store", "stats")}
+        file.unlink()
+
+
+def test_a_copy_that_a_server_began_is_continued_without_it(place):
+    store, target = f"rocksdb:{place / 'store'}", f"sqlite:{place / 'two.db'}"
+    with serving(store) as url:
+        Shell("--url", url).put("orders", "s3://1")
+        file = server_file(store)
+        assert file is not None
+        write_server_file(file, url)
+
+        class Stopped(Exception):
+            pass
+
+        def stop(progress: CopyProgress) -> None:
+            if progress.objects:
+                raise Stopped
+
+        with Client(url) as client, pytest.raises(Stopped):
+            copy_store(store, target, stop, ServerSource(client))
+        file.unlink()
+    assert Shell().one("store", "copy", store, target)["resumed"]
+    assert Shell("--store", target).head() == Shell("--store", store).head()

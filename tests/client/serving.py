@@ -25,10 +25,12 @@ from lochan.faces.access.face import AccessFace
 from lochan.faces.files.face import FilesFace
 from lochan.faces.nessie.face import nessie_faces
 from lochan.faces.s3.face import S3Face
+from lochan.faces.store.face import StoreFace
 from lochan.kernel.repository import Ports
 from lochan.kv.store import Store
 from lochan.persist.retry import RetryPolicy
 from lochan.service.repositories import Repositories
+from lochan.service.stores import StoreControl
 from lochan.settings import Settings
 from lochan.system import SystemClock, SystemRandom, ThreadWaiting
 from lochan.transport.exchange import Request
@@ -135,6 +137,7 @@ def _serve(
                 *nessie_faces(opened, "default", authentication),
                 FilesFace("default", authentication),
                 AccessFace(access.control, authentication),
+                StoreFace(StoreControl(opened, access.policy), authentication),
             ]
             gateway = S3Face(opened, access.signed_authentication, DOMAINS)
             listener = ListenerOptions(faces=[gateway], domains=DOMAINS)

@@ -31,10 +31,12 @@ from lochan.faces.access.face import AccessFace
 from lochan.faces.events.face import EventsFace
 from lochan.faces.files.face import FilesFace
 from lochan.faces.nessie.face import nessie_faces
+from lochan.faces.store.face import StoreFace
 from lochan.kv.observe import ObservedStore
 from lochan.model.access import AccessPolicy, Statement
 from lochan.service.access import AccessControl
 from lochan.service.file_places import FileSupport
+from lochan.service.stores import StoreControl
 from lochan.staging.block_store import (
     BlockAddress,
     BlockStore,
@@ -126,6 +128,7 @@ class GuardedWire(Wire):
             FilesFace("default", self.authentication()),
             EventsFace("default", self.feeds(), self.authentication()),
             AccessFace(self.control(), self.authentication()),
+            StoreFace(StoreControl(self.repositories, EnforcedPolicy()), self.authentication()),
         )
 
     def feeds(self) -> EventFeeds:

@@ -20,6 +20,7 @@ from lochan.wire.operations_access import OPERATIONS_ACCESS
 from lochan.wire.operations_events import OPERATIONS_EVENTS
 from lochan.wire.operations_files import OPERATIONS_FILES
 from lochan.wire.operations_lakefs import OPERATIONS_LAKEFS
+from lochan.wire.operations_store import OPERATIONS_STORE
 from lochan.wire.operations_v1 import OPERATIONS_V1
 from lochan.wire.operations_v2 import OPERATIONS_V2
 from tests.security.guarded_wire import ADMIN, GuardedWire, allow, principal
@@ -302,6 +303,18 @@ def record_events(wire: GuardedWire) -> None:
     assert answer.body.startswith(b"id: ")
 
 
+def record_store(wire: GuardedWire) -> None:
+    """Uses every operation on the store with success."""
+    root = bytes(16).hex()
+    for target in ("counts", f"scan?partition={root}6d&max-records=1", f"walk?partition={root}"):
+        answer = wire.send("GET", f"/store/v1/{target}")
+        assert answer.status == 200, answer.body
+    body = {"repository": "default"}
+    token = wire.send("POST", "/store/v1/erase", body).json["token"]
+    answer = wire.send("POST", "/store/v1/erase", {**body, "token": token})
+    assert answer.status == 200, answer.body
+
+
 # It succeeds only while the import is running.
 NEVER_DONE = "lakefs.importCancel"
 LAKEFS = tuple(
@@ -318,8 +331,9 @@ NEEDS_RIGHTS = tuple(each for each in OPERATIONS_ACCESS if each.needs != "nothin
         (NEEDS_RIGHTS, record_access),
         (OPERATIONS_FILES, record_files),
         (OPERATIONS_EVENTS, record_events),
+        (OPERATIONS_STORE, record_store),
     ],
-    ids=["version 2", "version 1", "access", "files", "events"],
+    ids=["version 2", "version 1", "access", "files", "events", "store"],
 )
 def test_without_the_right_every_operation_is_refused_and_nothing_is_written(
     operations: tuple[ApiOperation, ...], record: Callable[[GuardedWire], object]
@@ -346,6 +360,7 @@ def test_without_the_right_every_operation_of_lakefs_is_refused_and_nothing_is_w
         OPERATIONS_ACCESS,
         OPERATIONS_FILES,
         OPERATIONS_EVENTS,
+        OPERATIONS_STORE,
         OPERATIONS_LAKEFS,
     ],
 )

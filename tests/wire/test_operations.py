@@ -8,6 +8,7 @@ from lochan.access.policy import Action
 from lochan.wire.operations_access import OPERATIONS_ACCESS
 from lochan.wire.operations_events import OPERATIONS_EVENTS
 from lochan.wire.operations_files import OPERATIONS_FILES
+from lochan.wire.operations_store import OPERATIONS_STORE
 from lochan.wire.operations_v1 import OPERATIONS_V1
 from lochan.wire.operations_v2 import OPERATIONS_V2
 
@@ -17,6 +18,7 @@ ALL = (
     *OPERATIONS_ACCESS,
     *OPERATIONS_FILES,
     *OPERATIONS_EVENTS,
+    *OPERATIONS_STORE,
 )
 OPERATIONS = {each.id: each for each in ALL}
 

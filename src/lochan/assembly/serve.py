@@ -45,6 +45,7 @@ from lochan.faces.lakefs.face import LakefsFace
 from lochan.faces.metrics.face import MetricsFace
 from lochan.faces.nessie.face import DOCUMENTS, nessie_faces
 from lochan.faces.s3.face import S3Face
+from lochan.faces.store.face import StoreFace
 from lochan.kernel.context import Tuning
 from lochan.kernel.repository import Ports
 from lochan.kernel.settled import SettledObserver
@@ -56,6 +57,7 @@ from lochan.persist.retry import RetryPolicy
 from lochan.service.quotas import ReferenceQuota
 from lochan.service.repositories import Repositories
 from lochan.service.repository import Repository
+from lochan.service.stores import StoreControl
 from lochan.service.sweeps import (
     KeyPackSweep,
     SweepFailure,
@@ -333,6 +335,7 @@ def faces_of(
         FilesFace(settings.repository, access.authentication),
         EventsFace(settings.repository, feeds, access.authentication),
         AccessFace(access.control, access.authentication),
+        StoreFace(StoreControl(repositories, access.policy), access.authentication),
         *telemetry.faces(access),
     ]
 

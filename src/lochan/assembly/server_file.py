@@ -51,6 +51,12 @@ def read_server_file(file: Path) -> ServerFile | None:
     return server if _is_alive(server.pid) else None
 
 
+def find_server_of(store: str) -> ServerFile | None:
+    """Returns the server that has an embedded store open; None if there is none."""
+    file = server_file(store)
+    return None if file is None else read_server_file(file)
+
+
 def remove_server_file(file: Path, server: ServerFile) -> None:
     """Removes the file if it is still ours."""
     if read_server_file(file) == server:

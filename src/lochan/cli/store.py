@@ -6,18 +6,22 @@ On a RocksDB store that a server has open the commands send requests to that ser
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 import click
 import msgspec
 
-from lochan.base.errors import StoreLocked
+from lochan.assembly.server_file import find_server_of
 from lochan.cli.command_context import CommandContext, Target, store_command
 from lochan.cli.output import make_console
 from lochan.kv.url import parse_store_url
 from lochan.model.stores import CountPage, EraseStep, KindCount
 from lochan.transfer.counts import add_counts
 from lochan.transfer.store_copy import CopyProgress
+
+if TYPE_CHECKING:
+    from lochan.client import Client
 
 _UNITS: Final = ("B", "KB", "MB", "GB", "TB")
 
@@ -62,13 +66,14 @@ def stats(context: CommandContext, exact: bool) -> None:
 def copy(ctx: click.Context, source: str, target: str, as_json: bool) -> None:
     """Copy a store to an empty one, both named by their addresses, whatever their databases are.
 
-    Run the same command again to continue a copy that was stopped. Every object is checked against
-    its id, and read again from the target. The target can be opened when the copy is whole, which
-    it is only if nothing was written to the source since its last pass: stop its servers for that.
-    Bytes of files outside of the store are not copied, nor are the secret keys of the servers.
+    FROM may be the URL of a server, too. Run the same command again to continue a copy that was
+    stopped. Every object is checked against its id, and read again from the target. The target can
+    be opened when the copy is whole, which it is only if nothing was written to the source since
+    its last pass: stop its servers for that. Bytes of files outside of the store are not copied,
+    nor are the secret keys of the servers.
     """
     from lochan.cli.output import Printer
-    from lochan.embedded.stores import copy_store
+    from lochan.embedded.stores import ServerSource, copy_store
 
     ctx.meta["lochan.json"] = as_json
     with make_console(errors=True).status("copying") as status:
@@ -76,7 +81,12 @@ def copy(ctx: click.Context, source: str, target: str, as_json: bool) -> None:
         def show(progress: CopyProgress) -> None:
             status.update(f"copying: {_progress(progress)}")
 
-        report = copy_store(source, target, show)
+        url = _url_of(source)
+        if url is None:
+            report = copy_store(source, target, show)
+        else:
+            with _client(url, Target()) as client:
+                report = copy_store(source, target, show, ServerSource(client))
     printer = Printer(as_json)
     printer.document(
         {"target": str(parse_store_url(target)), **msgspec.to_builtins(report)},
@@ -124,28 +134,60 @@ def erase(context: CommandContext, name: str, token: str | None) -> None:
 def _plan(target: Target, repository: str) -> EraseStep:
     from lochan.embedded.stores import plan_erasure_of
 
-    return plan_erasure_of(_address(target), repository)
+    url = _server(target)
+    if url is None:
+        return plan_erasure_of(_address(target), repository)
+    with _client(url, target) as client:
+        return client.store.erase(repository)
 
 
 def _erase(target: Target, repository: str, token: str) -> Iterator[EraseStep]:
-    from lochan.embedded.stores import erase_repository
+    from lochan.embedded.stores import erase_repository, erase_step_by_step
 
-    return erase_repository(_address(target), repository, token)
+    url = _server(target)
+    if url is None:
+        yield from erase_repository(_address(target), repository, token)
+        return
+    with _client(url, target) as client:
+        yield from erase_step_by_step(partial(client.store.erase, repository, token))
 
 
 def _count(target: Target, *, exact: bool) -> Iterator[CountPage]:
     from lochan.embedded.stores import count_store
 
-    return count_store(_address(target), exact=exact)
+    url = _server(target)
+    if url is None:
+        yield from count_store(_address(target), exact=exact)
+        return
+    with _client(url, target) as client:
+        page = client.store.count(exact=exact)
+        yield page
+        while page.token is not None:
+            page = client.store.count(exact=exact, token=page.token)
+            yield page
+
+
+def _url_of(source: str) -> str | None:
+    """Returns the server through which a store is read, if it is one or belongs to one."""
+    return source if source.startswith(("http://", "https://")) else _server(Target(store=source))
+
+
+def _server(target: Target) -> str | None:
+    """Returns the server to send requests to; None if this process can open the store."""
+    if target.url is not None:
+        return target.url
+    found = find_server_of(target.store or "")
+    return None if found is None else found.url
 
 
 def _address(target: Target) -> str:
-    if target.store is None:
-        raise StoreLocked(
-            f"the command opens the store, not the server at {target.url}; name the store with "
-            "--store, and stop the server first if the store is RocksDB"
-        )
-    return target.store
+    return target.store or ""
+
+
+def _client(url: str, target: Target) -> Client:
+    from lochan.client import Client
+
+    return Client(url, target.repository, profile=target.profile)
 
 
 def _place(count: KindCount) -> str:

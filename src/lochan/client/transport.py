@@ -21,7 +21,16 @@ from lochan.base.limits.client import CLIENT_CONNECTIONS_MAX
 from lochan.client.addresses import base_url, is_encrypted, is_loopback, server_of
 from lochan.client.connections import Connections, Http
 from lochan.client.credentials import ServerCredentials, explain_refusal
-from lochan.client.flows import access, changes, contents, files, namespaces, references, settings
+from lochan.client.flows import (
+    access,
+    changes,
+    contents,
+    files,
+    namespaces,
+    references,
+    settings,
+    stores,
+)
 from lochan.client.messages import Flow, HttpReply, HttpRequest
 from lochan.client.retry import Attempts
 from lochan.client.upload_sources import AsyncSource, UploadSource
@@ -96,6 +105,7 @@ FLOWS: Final[Mapping[type[RepositoryRequest[Any]], Callable[[Any], Flow[Any]]]] 
     requests.UpdateSettingsRequest: settings.update,
     **files.FLOWS,
     **access.FLOWS,
+    **stores.FLOWS,
 }
 """Which flow carries which request; a test holds the table to the results' types."""
 

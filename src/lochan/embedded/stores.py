@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
-from typing import Final
+from typing import Final, Protocol
 
 from lochan.access.policy import Call
 from lochan.assembly import open_store
 from lochan.base.errors import AlreadyExists
 from lochan.base.limits.maintenance import ERASE_GRACE_S
+from lochan.client import Client
 from lochan.kernel.repository import Ports
-from lochan.kv.store import Store
+from lochan.kv.store import Entry, Page, Partition, Stamp, Store
 from lochan.kv.url import parse_store_url
-from lochan.model.stores import CountPage, EraseStep
+from lochan.kv.walk import WalkPage
+from lochan.model.stores import CountPage, EraseStep, StoredRow
 from lochan.service.repositories import Repositories
 from lochan.system import SystemClock, SystemRandom, ThreadWaiting
 from lochan.transfer.counts import count_page
@@ -84,21 +86,63 @@ def erase_repository(store_url: str, repository: str, token: str) -> Iterator[Er
         def delete(name: str) -> None:
             repositories.delete(Call(repository=name), name)
 
-        step = EraseStep(repository, token)
-        while not step.done:
-            step = erase_some(
+        def step(*, position: str) -> EraseStep:
+            retried = Retried(ports)
+            return erase_some(
                 store,
                 ports.clock,
-                Retried(ports),
+                retried,
                 repository,
                 token,
                 delete,
-                position=step.position,
+                position=position,
                 grace_s=grace_s,
             )
-            yield step
-            if step.wait_ms:
-                ports.waiting.sleep_ms(min(step.wait_ms, _WAIT_MS))
+
+        yield from erase_step_by_step(step)
+
+
+class NextStep(Protocol):
+    """Does the step of an erasure that follows a position."""
+
+    def __call__(self, *, position: str) -> EraseStep:
+        """Returns what it has done."""
+        ...
+
+
+def erase_step_by_step(do: NextStep) -> Iterator[EraseStep]:
+    """Does the steps of an erasure until one is the last, and waits where one requires it."""
+    step = do(position="")
+    yield step
+    while not step.done:
+        if step.wait_ms:
+            ThreadWaiting().sleep_ms(min(step.wait_ms, _WAIT_MS))
+        step = do(position=step.position)
+        yield step
+
+
+class ServerSource:
+    """The rows of the store of a server."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def scan(self, partition: Partition, start: bytes, end: bytes | None, limit: int) -> Page:
+        """Reads rows of one partition."""
+        page = self._client.store.scan(partition, start, end, limit)
+        return Page([_entry(row) for row in page.rows], page.further)
+
+    def walk(self, prefix: bytes, cursor: bytes, limit: int) -> WalkPage:
+        """Reads rows of several partitions."""
+        page = self._client.store.walk(prefix, cursor, limit)
+        return WalkPage(
+            [(Partition(row.partition), _entry(row)) for row in page.rows], page.further
+        )
+
+
+def _entry(row: StoredRow) -> Entry:
+    # A copy has stamps of its own.
+    return Entry(row.key, row.value, Stamp(b""))
 
 
 @contextmanager

@@ -11,12 +11,13 @@ from typing import Any, Final, TypeVar
 
 from msgspec.structs import asdict, replace
 
-from lochan.access.policy import Call
+from lochan.access.policy import Call, OpenPolicy
 from lochan.base.errors import TooLarge
 from lochan.base.ids import EMPTY_ID
 from lochan.base.limits.files import FILE_READ_BYTES_MAX
 from lochan.base.limits.requests import PAGE_ENTRIES_MAX
-from lochan.model import file_requests, requests
+from lochan.kernel.repository import Ports
+from lochan.model import file_requests, requests, store_requests
 from lochan.model.commits import Committed
 from lochan.model.file_requests import PutFileRequest, ReadFileRequest
 from lochan.model.files import FileInfo, pieces_of
@@ -33,7 +34,9 @@ from lochan.model.requests import (
 from lochan.model.results import Merged, RepositoryInfo
 from lochan.model.specs import ReferenceSpec
 from lochan.service.pending_writes import PendingWrite
+from lochan.service.repositories import Repositories
 from lochan.service.repository import Repository
+from lochan.service.stores import StoreControl
 
 _Request = TypeVar("_Request", bound=BranchRequest | CommitRequest)
 
@@ -98,6 +101,17 @@ def _put_file(repository: Repository, call: Call, request: PutFileRequest) -> Fi
         return upload.finish()
 
 
+def _store(repository: Repository) -> StoreControl:
+    context = repository.context
+    ports = Ports(context.clock, context.random, context.waiting)
+    return StoreControl(Repositories(context.store, ports), OpenPolicy())
+
+
+def _by_fields_of_store(method: Callable[..., Any]) -> UseCase:
+    """Returns a use case of the whole store that takes the fields of a request by their names."""
+    return lambda service, call, request: method(_store(service), call, **asdict(request))
+
+
 def _expecting(repository: Repository, call: Call, request: _Request) -> _Request:
     """Returns a request with the name of its branch and its expected hash."""
     branch, expected = _target(repository, call, request.branch, request.expected)
@@ -145,6 +159,9 @@ READS: Final[Mapping[type[RepositoryRequest[Any]], UseCase]] = {
     requests.GetNamespaceRequest: _by_fields(lambda service: service.namespaces.get),
     requests.ListNamespacesRequest: _by_fields(lambda service: service.namespaces.list),
     requests.GetSettingsRequest: _by_fields(lambda service: service.settings.get),
+    store_requests.CountStoreRequest: _by_fields_of_store(StoreControl.count),
+    store_requests.ScanStoreRequest: _by_fields_of_store(StoreControl.scan),
+    store_requests.WalkStoreRequest: _by_fields_of_store(StoreControl.walk),
     file_requests.StatFileRequest: _by_fields(lambda service: service.files.stat),
     file_requests.ReadFileRequest: _read_file,
     file_requests.OpenFileRequest: _by_fields(lambda service: service.files.open),
@@ -182,6 +199,7 @@ WRITES: Final[Mapping[type[RepositoryRequest[Any]], UseCase]] = {
         call, request.branch, None, request.elements, request.updates, request.removals
     ),
     requests.UpdateSettingsRequest: _by_fields(lambda service: service.settings.update),
+    store_requests.EraseRepositoryRequest: _by_fields_of_store(StoreControl.erase),
     file_requests.PutFileRequest: _put_file,
     file_requests.CopyFileRequest: _by_fields(lambda service: service.files.copy),
     file_requests.UpdateFileRequest: _by_fields(lambda service: service.files.update),

@@ -6,6 +6,8 @@ from typing import Literal
 
 import msgspec
 
+Accuracy = Literal["exact", "about", "at least"]
+
 StoredState = Literal["", "deleted", "unlisted"]
 """Whether a repository is in use, was deleted and not erased, or is in no list."""
 
@@ -22,7 +24,7 @@ class KindCount(msgspec.Struct, frozen=True, rename="camel"):
     kind: str
     rows: int
     bytes: int
-    accuracy: Literal["exact", "about", "at least"] = "exact"
+    accuracy: Accuracy = "exact"
 
 
 class CountPage(msgspec.Struct, frozen=True, rename="camel"):
@@ -45,3 +47,18 @@ class EraseStep(msgspec.Struct, frozen=True, rename="camel"):
     done: bool = False
     wait_ms: int = 0
     position: str = ""
+
+
+class StoredRow(msgspec.Struct, frozen=True, gc=False):
+    """One row of a store, as it is stored."""
+
+    partition: bytes
+    key: bytes
+    value: bytes
+
+
+class StoredPage(msgspec.Struct, frozen=True):
+    """A page of rows; `further` is where the next one begins, None at the end."""
+
+    rows: tuple[StoredRow, ...]
+    further: bytes | None

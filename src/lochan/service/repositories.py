@@ -60,7 +60,7 @@ class Repositories:
     ) -> None:
         self.store = self._store = store
         self.clock = ports.clock
-        self._ports = ports
+        self.ports = self._ports = ports
         self._tuning = tuning or Tuning()
         self._types = types
         self._policy = policy or OpenPolicy()

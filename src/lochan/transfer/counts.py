@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 
@@ -25,7 +25,7 @@ from lochan.base.limits.maintenance import (
 from lochan.codec.rows import REPOSITORY_FORM
 from lochan.kernel.repository import INSTANCES_PLACE, REPOSITORIES_PLACE, read_instance
 from lochan.kv.store import Entry, Kind, Partition, partition
-from lochan.model.stores import CountPage, KindCount, StoredState
+from lochan.model.stores import Accuracy, CountPage, KindCount, StoredState
 from lochan.transfer.erasure import list_deleted
 from lochan.transfer.places import ROOT_PLACES, kind_of, row_places, rows_of
 from lochan.transfer.sources import RowSource
@@ -130,7 +130,7 @@ def _count_quickly(source: RowSource, instance: _Instance) -> Iterable[KindCount
                 cut.add(kind)
                 break
     for kind in sorted(rows):
-        accuracy: Literal["exact", "at least"] = "at least" if kind in cut else "exact"
+        accuracy: Accuracy = "at least" if kind in cut else "exact"
         yield KindCount(
             instance.name, instance.state, _name_of(kind), rows[kind], sizes[kind], accuracy
         )

@@ -20,7 +20,7 @@ from typing import Final
 
 from lochan.base.errors import Conflict, Invalid, NotFound
 from lochan.base.ids import InstanceId
-from lochan.base.limits.maintenance import COPY_PAGE_ROWS_FIRST, ERASE_GRACE_S, ERASE_PAGES_MAX
+from lochan.base.limits.maintenance import COPY_PAGE_ROWS_FIRST, ERASE_PAGES_MAX
 from lochan.base.ports import Clock
 from lochan.codec.rows import DELETED_FORM, DeletedRow
 from lochan.kernel.repository import (
@@ -72,7 +72,7 @@ def erase_some(
     delete: Callable[[str], None],
     *,
     position: str = "",
-    grace_s: int = ERASE_GRACE_S,
+    grace_s: int,
 ) -> EraseStep:
     """Does a part of an erasure; `delete` deletes a repository by its name.
 

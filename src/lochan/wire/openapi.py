@@ -20,6 +20,7 @@ from lochan.wire.operations import PARAMETERS, WIRE_NAMES, ApiOperation, Paramet
 from lochan.wire.operations_access import ACCESS_PREFIX, OPERATIONS_ACCESS
 from lochan.wire.operations_events import EVENTS_PREFIX, OPERATIONS_EVENTS
 from lochan.wire.operations_files import FILES_PREFIX, OPERATIONS_FILES
+from lochan.wire.operations_store import OPERATIONS_STORE, STORE_PREFIX
 from lochan.wire.operations_v1 import OPERATIONS_V1
 from lochan.wire.operations_v2 import OPERATIONS_V2
 from lochan.wire.problems import ErrorJson
@@ -76,10 +77,11 @@ def build_document() -> dict[str, Any]:
     operations += [(FILES_PREFIX, each) for each in OPERATIONS_FILES]
     operations += [(EVENTS_PREFIX, each) for each in OPERATIONS_EVENTS]
     operations += [(ACCESS_PREFIX, each) for each in OPERATIONS_ACCESS]
+    operations += [(STORE_PREFIX, each) for each in OPERATIONS_STORE]
     paths: dict[str, dict[str, Any]] = {}
     for prefix, each in operations:
         place = paths.setdefault(prefix + each.path, {})
-        if prefix == ACCESS_PREFIX:
+        if prefix in (ACCESS_PREFIX, STORE_PREFIX):
             place["servers"] = [_SERVER]
         place[each.method.lower()] = _operation(prefix, each)
     return {
@@ -140,7 +142,7 @@ def _operation(prefix: str, operation: ApiOperation) -> dict[str, Any]:
 
 
 def _tag(prefix: str, operation: ApiOperation) -> str:
-    if prefix in (ACCESS_PREFIX, EVENTS_PREFIX, FILES_PREFIX):
+    if prefix in (ACCESS_PREFIX, EVENTS_PREFIX, FILES_PREFIX, STORE_PREFIX):
         return prefix.split("/")[1]
     return "beyond" if operation.beyond else prefix.removeprefix("/api/")
 

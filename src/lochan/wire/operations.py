@@ -65,6 +65,7 @@ _FETCH: Final[dict[str, Any]] = {"type": "string", "enum": ["MINIMAL", "ALL"]}
 _KIND: Final[dict[str, Any]] = {"type": "string", "enum": ["branch", "tag", "BRANCH", "TAG"]}
 _NAME: Final[dict[str, Any]] = {"type": "string", "minLength": 1, "examples": ["main"]}
 _KEY: Final[dict[str, Any]] = {"type": "string", "minLength": 1, "examples": ["ns.table"]}
+_HEX: Final[dict[str, Any]] = {"type": "string", "pattern": "^([0-9a-f]{2})*$"}
 _HASH: Final[dict[str, Any]] = {"type": "string", "pattern": "^[0-9a-fA-F]{8,64}$"}
 
 _REF: Final = (
@@ -169,6 +170,12 @@ PARAMETERS: Final = _parameters(
     Parameter("access-key-id", "path", "An access key.", _id("k1"), True),
     Parameter("member", "path", "A user.", _id("ada"), True),
     Parameter("policy", "path", "A policy.", _id("sales"), True),
+    # A store.
+    Parameter("exact", "query", "Counts everything instead of a sample.", _FLAG),
+    Parameter("partition", "query", "A partition, or how its name begins, in hex.", _HEX, True),
+    Parameter("start", "query", "The first key, in hex.", _HEX),
+    Parameter("end", "query", "The first key that is not wanted, in hex.", _HEX),
+    Parameter("cursor", "query", "Where the page before has ended, in hex.", _HEX),
     # Files.
     Parameter("file-path", "query", _FILE_PATH, _FILE, True),
     Parameter("file-branch", "path", f"A branch. {_SLASHES}", _NAME, True),

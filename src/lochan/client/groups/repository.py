@@ -14,6 +14,7 @@ from lochan.client.groups.changes import Commits, Merges
 from lochan.client.groups.contents import Contents, Namespaces
 from lochan.client.groups.files import FileMethods
 from lochan.client.groups.references import History, References
+from lochan.client.groups.stores import StoreMethods
 from lochan.client.methods import Group, Runner, request_method
 from lochan.model.requests import GetSettingsRequest, RepositoryInfoRequest, UpdateSettingsRequest
 
@@ -46,6 +47,7 @@ class RepositoryGroups(Group[Runner]):
         self.namespaces: Namespaces[Runner] = Namespaces(runner)
         self.settings: RepositorySettings[Runner] = RepositorySettings(runner)
         self.access: AccessMethods[Runner] = AccessMethods(runner)
+        self.store: StoreMethods[Runner] = StoreMethods(runner)
 
     @request_method
     def config(self) -> RepositoryInfoRequest:
