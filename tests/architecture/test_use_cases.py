@@ -46,7 +46,7 @@ def test_the_first_parameter_of_a_use_case_is_the_call(name):
     [
         ("Resolved", {"resolve.py"}),
         ("PendingWrite", {"claims.py", "pending_writes.py"}),
-        ("Resource", {"access_credentials.py", "policy.py", "repositories.py"}),
+        ("Resource", {"access_credentials.py", "policy.py", "repositories.py", "stores.py"}),
         ("OpenPolicy", {"repositories.py", "repository.py"}),
     ],
 )

@@ -141,8 +141,9 @@ def _serve(
             ]
             gateway = S3Face(opened, access.signed_authentication, DOMAINS)
             listener = ListenerOptions(faces=[gateway], domains=DOMAINS)
-            listeners = [] if gateways is None else [listener]
-            server = Server(store, opened, faces, Options(port=0), listeners=listeners)
+            server = Server(
+                store, opened, faces, Options(port=0), listeners=[listener][: gateways is not None]
+            )
             urls.append(await server.start())
             if gateways is not None:
                 gateways.append(server.listeners[1].address)

@@ -15,6 +15,7 @@ from lochan.client.groups.contents import Contents, Namespaces
 from lochan.client.groups.files import FileMethods
 from lochan.client.groups.references import History, References
 from lochan.client.groups.repository import RepositoryGroups, RepositorySettings
+from lochan.client.groups.stores import StoreMethods
 from lochan.client.messages import Flow
 from lochan.client.transport import FLOWS
 from lochan.embedded import Embedded
@@ -35,6 +36,7 @@ GROUPS = [
     RepositorySettings,
     AccessMethods,
     FileMethods,
+    StoreMethods,
 ]
 
 

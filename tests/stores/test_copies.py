@@ -34,8 +34,7 @@ def test_a_copy_between_any_two_stores_has_every_row(
     sources = {scheme: opened(url) for scheme, url in fresh_urls(folders[0]).items()}
     for store in sources.values():
         fill(store, commits=counted(20, 200))
-    wanted = contents(sources["memory"])
-    assert all(contents(store) == wanted for store in sources.values())
+    wanted = {scheme: contents(store) for scheme, store in sources.items()}
     # A ring of copies: each store is a source once and a target once, and the last is the first.
     schemes = list(sources)
     pairs = list(zip(schemes, [*schemes[1:], schemes[0]], strict=True))
@@ -50,7 +49,7 @@ def test_a_copy_between_any_two_stores_has_every_row(
             copy(sources[left], FaultyStore(target, CrashAt(100 + number)), seed=number)
         report = copy(sources[left], target)
         assert report.resumed
-        assert contents(target) == wanted, (left, right)
+        assert contents(target) == wanted[left], (left, right)
         check_format(target)
         target.close()
     record_property("counted", f"copies between stores: {len(pairs)} of {', '.join(schemes)}")
