@@ -16,7 +16,7 @@ import msgspec
 from lochan.access.policy import Call, OpenPolicy, Principal
 from lochan.access.rights import OPEN_RIGHTS
 from lochan.assembly import open_store
-from lochan.assembly.access import open_access
+from lochan.assembly.access import ServerAccess, open_access
 from lochan.assembly.places import Places
 from lochan.base.errors import Unauthenticated
 from lochan.client import AsyncClient
@@ -35,7 +35,7 @@ from lochan.settings import Settings
 from lochan.system import SystemClock, SystemRandom, ThreadWaiting
 from lochan.transport.exchange import Request
 from lochan.transport.listener import ListenerOptions
-from lochan.transport.routes import Authentication, Match
+from lochan.transport.routes import Authentication, Face, Match
 from lochan.transport.server import Options, Server
 
 DOMAINS = ("localhost", "s3.test")
@@ -103,6 +103,17 @@ def serving(
         yield from _serve(opened, repositories, guard, recorder, folder, imports, gateways)
 
 
+def _faces(
+    opened: Repositories, access: ServerAccess, authentication: Authentication
+) -> list[Face]:
+    return [
+        *nessie_faces(opened, "default", authentication),
+        FilesFace("default", authentication),
+        AccessFace(access.control, authentication),
+        StoreFace(StoreControl(opened, access.policy), authentication),
+    ]
+
+
 def _serve(
     open_one: Callable[[], Store],
     repositories: Sequence[str],
@@ -133,17 +144,11 @@ def _serve(
             authentication = Authentication(guard.authenticate) if guard else access.authentication
             if recorder is not None:
                 authentication = recorder.around(authentication)
-            faces = [
-                *nessie_faces(opened, "default", authentication),
-                FilesFace("default", authentication),
-                AccessFace(access.control, authentication),
-                StoreFace(StoreControl(opened, access.policy), authentication),
-            ]
+            faces = _faces(opened, access, authentication)
             gateway = S3Face(opened, access.signed_authentication, DOMAINS)
             listener = ListenerOptions(faces=[gateway], domains=DOMAINS)
-            server = Server(
-                store, opened, faces, Options(port=0), listeners=[listener][: gateways is not None]
-            )
+            listeners = [] if gateways is None else [listener]
+            server = Server(store, opened, faces, Options(port=0), listeners=listeners)
             urls.append(await server.start())
             if gateways is not None:
                 gateways.append(server.listeners[1].address)
