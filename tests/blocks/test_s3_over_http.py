@@ -247,11 +247,11 @@ def test_the_memory_of_a_server_does_not_depend_on_the_size_of_a_file(object_sto
     piece = content_of(1 << 20)
     many = counted(128, 1_024)
     with files_server(object_store, tmp_path) as server:
-        for count in (24, many):
+        for count in (64, many):
             made = server.file("PUT", "large", content=iter([piece] * count))
             assert made.status_code == 200, made.text
             with server.http.stream("GET", "/files/v1/refs/main/file?path=large") as read:
                 assert sum(map(len, read.iter_raw())) == count << 20
-            if count == 24:
+            if count == 64:
                 before = server.peak_mb()
         assert server.peak_mb() - before < 32

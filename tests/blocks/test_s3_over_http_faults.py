@@ -142,6 +142,8 @@ def test_without_an_object_store_requests_are_answered_and_leave_nothing(object_
         assert settled(server.descriptors, descriptors) <= descriptors
     finally:
         object_store.start()
+    # The object store answers a while before its volumes are there again.
+    assert settled(lambda: server.file("GET", "large").status_code, 200) == 200
     assert server.file("GET", "large").content == BLOCK
     for number in range(0, CALLERS, 2):
         assert server.file("GET", f"new{number}").status_code == 404
