@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from lochan.testing import dynamodb, mongodb, postgres
+from lochan.testing import cassandra, dynamodb, mongodb, postgres
 
 
 def _postgres(_: Path) -> str | None:
     server = postgres.shared_server()
     return None if server is None else server.url(schema=server.fresh_schema(), pool=4)
+
+
+def _cassandra(_: Path) -> str | None:
+    server = cassandra.shared_server()
+    return None if server is None else server.fresh_url()
 
 
 def _dynamodb(_: Path) -> str | None:
@@ -25,6 +30,7 @@ def _mongodb(_: Path) -> str | None:
 
 # By scheme: the address of a fresh store, or None if its database is missing.
 URLS: dict[str, Callable[[Path], str | None]] = {
+    "cassandra": _cassandra,
     "dynamodb": _dynamodb,
     "memory": lambda _: "memory:",
     "mongodb": _mongodb,

@@ -26,6 +26,7 @@ MISSING: Final = f"{PACKAGE.missing}; it needs Java {JAVA} exactly, and the extr
 # Cassandra's own first user. Sessions must name a user and a password.
 USER: Final = "cassandra"
 PASSWORD: Final = "cassandra"  # noqa: S105 - the default of every new Cassandra
+KEYSPACE: Final = "tests"
 DATACENTER: Final = "datacenter1"
 
 _MAIN: Final = "org.apache.cassandra.service.CassandraDaemon"
@@ -134,7 +135,7 @@ class CassandraServer:
 
     def url(
         self,
-        keyspace: str,
+        keyspace: str = KEYSPACE,
         *,
         port: int | None = None,
         user: str = f"{USER}:{PASSWORD}",
@@ -144,8 +145,12 @@ class CassandraServer:
         given = urlencode({"datacenter": DATACENTER} | parameters)
         return f"cassandra://{user}@127.0.0.1:{port or self.port}/{keyspace}?{given}"
 
-    def fresh_keyspace(self) -> str:
-        """Returns the name of a keyspace that was not used before."""
+    def fresh_url(self, port: int | None = None) -> str:
+        """Returns the address of a store that does not exist yet."""
+        return self.url(port=port, table=self.fresh_table())
+
+    def fresh_table(self) -> str:
+        """Returns the name of a table that was not used before; a keyspace takes longer."""
         return f"test_{next(self._numbers)}"
 
     def freeze(self) -> None:

@@ -35,7 +35,7 @@ def run(server: CassandraServer, *statements: str) -> list[tuple]:
 
 
 def test_it_keeps_what_it_acknowledged_when_it_is_killed(server: CassandraServer) -> None:
-    keyspace = server.fresh_keyspace()
+    keyspace = server.fresh_table()
     replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
     table = f"{keyspace}.t"
     run(
