@@ -56,6 +56,9 @@ REFUSED = (Unavailable, Exhausted)
 class WireFaultSuite:
     """An answer over a bad wire states what has happened, or that it is unknown."""
 
+    faults_apart_s = 0.1
+    """The most time between two faults of a history: enough for the driver to connect again."""
+
     @pytest.fixture
     def wire(self, server: Any) -> Iterator[FaultyWire]:
         with FaultyWire(server.port, PAUSE_S) as wire:
@@ -109,7 +112,7 @@ class WireFaultSuite:
             recorded = prepare(direct)
             with (
                 open_repository(address(wire.port), data=tmp_path) as wired,
-                DrawnFaults([wire], seed, apart_s=0.1, lasting_s=0.4) as faults,
+                DrawnFaults([wire], seed, apart_s=self.faults_apart_s, lasting_s=0.4) as faults,
                 running([wired], recorded, CLIENTS, seed),
             ):
                 wait_for_writes(recorded, WRITES)

@@ -268,7 +268,7 @@ class CassandraClient:
         login = None
         if address.user:
             login = PlainTextAuthProvider(address.user, address.password())
-        cluster = driver.Cluster(
+        return driver.Cluster(
             list(address.hosts),
             port=address.port,
             auth_provider=login,
@@ -277,12 +277,11 @@ class CassandraClient:
             execution_profiles={driver.EXEC_PROFILE_DEFAULT: profile},
             idle_heartbeat_interval=HEARTBEAT_EVERY_S,
             idle_heartbeat_timeout=HEARTBEAT_TIMEOUT_S,
+            # Both databases know it; the driver reads segments of version 5 wrongly (ADR-0054).
+            protocol_version=ProtocolVersion.V4,
             reconnection_policy=ConstantReconnectionPolicy(RECONNECT_S, max_attempts=None),
             ssl_context=_tls(address),
         )
-        # Where the search for a common version begins: above it are those of one vendor.
-        cluster.protocol_version = ProtocolVersion.V5
-        return cluster
 
 
 def _tls(address: CassandraAddress) -> ssl.SSLContext | None:

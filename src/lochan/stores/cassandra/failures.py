@@ -13,6 +13,7 @@ accepted by some replicas, and then any later operation on the partition may com
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from cassandra import (
@@ -34,7 +35,7 @@ from cassandra.protocol import (
     SyntaxException,
 )
 
-from lochan.base.errors import Bug, Exhausted, LochanError, Unavailable, Unknown
+from lochan.base.errors import Bug, Corrupt, Exhausted, LochanError, Unavailable, Unknown
 
 DRIVER_ERRORS: Final = (
     DriverException,
@@ -52,6 +53,10 @@ _SERIAL: Final = frozenset((ConsistencyLevel.SERIAL, ConsistencyLevel.LOCAL_SERI
 _OUR_MISTAKE: Final = (InvalidRequest, SyntaxException, ConfigurationException)
 _DENIED: Final = (AuthenticationFailed, Unauthorized)
 
+_GONE: Final = re.compile(
+    "unconfigured table|(?:table|keyspace) \\S+ does not exist", re.IGNORECASE
+)
+
 _MESSAGE_CHARACTERS_MAX: Final = 400
 
 
@@ -60,6 +65,8 @@ def translate(what: str, error: Exception, text: str, *, writes: bool, sent: boo
     message = f"{what}: {type(error).__name__}: {text[:_MESSAGE_CHARACTERS_MAX]}"
     if isinstance(error, _DENIED):
         return Unavailable(f"Cassandra refused the user: {message}")
+    if isinstance(error, InvalidRequest) and _GONE.search(text):
+        return Corrupt(f"the table of this store is gone: {message}")
     if isinstance(error, _OUR_MISTAKE):
         return Bug(f"Cassandra refused a request: {message}")
     if not sent or (isinstance(error, NoHostAvailable) and not writes):
