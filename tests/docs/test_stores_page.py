@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lochan.kv.store import Capabilities
+from lochan.stores.cassandra.store import CAPABILITIES as CASSANDRA
 from lochan.stores.dynamodb.store import CAPABILITIES as DYNAMODB
 from lochan.stores.memory.store import CAPABILITIES as MEMORY
 from lochan.stores.mongodb.store import CAPABILITIES as MONGODB
@@ -12,6 +13,7 @@ from lochan.stores.sqlite.store import CAPABILITIES as SQLITE
 from tests.architecture.tree import ROOT, project_settings
 
 STORES = {
+    "cassandra": CASSANDRA,
     "dynamodb": DYNAMODB,
     "memory": MEMORY,
     "mongodb": MONGODB,
