@@ -9,6 +9,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
 from io import BytesIO
 from typing import Any
 
@@ -29,7 +31,7 @@ Answer = list[dict[str, Any]] | Exception
 def refused(code: int, message: str = "recorded", rest: bytes = b"") -> Exception:
     """What the driver makes of an error with this code."""
     body = struct.pack(">i", code) + _string(message) + rest
-    error = ErrorMessage.recv_body(BytesIO(body), PROTOCOL)
+    error: Any = ErrorMessage.recv_body(BytesIO(body), PROTOCOL, *_features())
     return error.to_exception()
 
 
@@ -63,6 +65,13 @@ def read_failure(consistency: int) -> Exception:
 def outcome_unknown() -> Exception:
     """Cassandra 4's own statement that a proposal may be completed later."""
     return refused(0x1700, rest=struct.pack(">Hii", SERIAL, 1, 2))
+
+
+def _features() -> tuple[Any, ...]:
+    """Returns what the driver of ScyllaDB needs beside the bytes; no extension was negotiated."""
+    if find_spec("cassandra.protocol_features") is None:
+        return ()
+    return (import_module("cassandra.protocol_features").ProtocolFeatures(),)
 
 
 def _string(text: str) -> bytes:

@@ -18,11 +18,11 @@ from lochan.base.errors import (
     Unavailable,
     Unknown,
 )
-from lochan.kv.store import ABSENT, PRESENT, Item, Lost, SetIf, Stamp, Won
+from lochan.kv.store import ABSENT, PRESENT, Item, Lost, Partition, SetIf, Stamp, Won
 from lochan.stores.cassandra.objects import add_objects
 from lochan.stores.cassandra.partitions import Partitions
 from lochan.stores.cassandra.rows import is_applied, read_outcome
-from lochan.stores.cassandra.statements import Statement
+from lochan.stores.cassandra.statements import TableStatement
 from lochan.testing.contracts.sample_rows import OBJECTS, REFERENCES
 from tests.stores.cassandra.recorded import (
     LOCAL_SERIAL,
@@ -38,7 +38,7 @@ from tests.stores.cassandra.recorded import (
     write_timeout,
 )
 
-ITEMS: list[Item] = [(OBJECTS + bytes((n,)), b"%d" % n, b"body") for n in range(3)]  # type: ignore[misc]
+ITEMS: list[Item] = [(Partition(OBJECTS + b"%d" % n), b"%d" % n, b"body") for n in range(3)]
 WON = [{"[applied]": True}]
 SWAP = SetIf(REFERENCES, b"main", b"head", Stamp(b"s" * 16))
 VALUES = (b"head", b"t" * 16, REFERENCES, b"main", b"s" * 16)
@@ -78,10 +78,10 @@ def test_the_error_decides(
 ) -> None:
     with recorded(error) as (client, session):
         with pytest.raises(read) as caught:
-            client.read(Statement.ROW, REFERENCES, b"main")
+            client.read(TableStatement.ROW, REFERENCES, b"main")
         assert type(caught.value) is read
         with pytest.raises(write) as caught:
-            client.write(Statement.SWAP, *VALUES)
+            client.write(TableStatement.SWAP, *VALUES)
         assert type(caught.value) is write
         assert len(session.requests) == 2, "each is sent once"
 
@@ -89,9 +89,9 @@ def test_the_error_decides(
 def test_what_reached_no_node_was_not_written() -> None:
     for error in (NoHostAvailable("none", {}), OperationTimedOut()):
         with recorded(error, reached=False) as (client, _), pytest.raises(Unavailable):
-            client.write(Statement.SWAP, *VALUES)
+            client.write(TableStatement.SWAP, *VALUES)
     with recorded(NoHostAvailable("none", {})) as (client, _), pytest.raises(Unknown):
-        client.write(Statement.SWAP, *VALUES)
+        client.write(TableStatement.SWAP, *VALUES)
 
 
 def test_objects_are_added_at_once_and_a_part_of_them_is_unknown() -> None:
@@ -165,5 +165,5 @@ def test_a_closed_client_sends_nothing() -> None:
     with recorded(WON) as (client, session):
         client.close()
         with pytest.raises(StoreClosed):
-            client.read(Statement.ROW, REFERENCES, b"main")
+            client.read(TableStatement.ROW, REFERENCES, b"main")
         assert not session.requests

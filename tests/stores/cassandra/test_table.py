@@ -10,7 +10,7 @@ from lochan.kv.store import ABSENT, PRESENT, Lost, SetIf, Won
 from lochan.kv.url import parse_store_url
 from lochan.stores.cassandra.address import read_address
 from lochan.stores.cassandra.client import CassandraClient
-from lochan.stores.cassandra.statements import Statement
+from lochan.stores.cassandra.statements import TableStatement
 from lochan.stores.cassandra.store import CassandraStore
 from lochan.testing.cassandra import GROUP, KEYSPACE, MISSING, CassandraServer, shared_server
 from lochan.testing.contracts.concurrency import together
@@ -106,7 +106,7 @@ def test_changes_of_one_partition_are_one_round_of_paxos(
         sent.append(len(requests))
         return batch(requests)
 
-    def write(statement: Statement, *values):
+    def write(statement: TableStatement, *values):
         sent.append(1)
         return single(statement, *values)
 

@@ -31,12 +31,12 @@ from lochan.base.errors import Exhausted, InvalidUrl, LochanError, StoreClosed, 
 from lochan.process import after_fork, never_destroy
 from lochan.stores.cassandra.address import CassandraAddress
 from lochan.stores.cassandra.failures import DRIVER_ERRORS, translate
-from lochan.stores.cassandra.statements import Statement
+from lochan.stores.cassandra.statements import TableStatement
 
 Row = dict[str, Any]
 """A row of an answer, by the names of its columns."""
 
-Request = tuple[Statement, tuple[Any, ...]]
+Request = tuple[TableStatement, tuple[Any, ...]]
 """A statement and its values."""
 
 CONNECT_TIMEOUT_S: Final = 3.0
@@ -66,7 +66,7 @@ class CassandraClient:
         self._closed = False
         self._cluster: Any = None
         self._session: Any = None
-        self._prepared: dict[Statement, Any] = {}
+        self._prepared: dict[TableStatement, Any] = {}
         local = address.local
         self._quorum = ConsistencyLevel.LOCAL_QUORUM if local else ConsistencyLevel.QUORUM
         self._serial = ConsistencyLevel.LOCAL_SERIAL if local else ConsistencyLevel.SERIAL
@@ -93,7 +93,7 @@ class CassandraClient:
         self._prepared = {}
         self._begin()
 
-    def read(self, statement: Statement, *values: Any, serial: bool = False) -> list[Row]:
+    def read(self, statement: TableStatement, *values: Any, serial: bool = False) -> list[Row]:
         """Returns the rows that a statement finds, by default those that a quorum has.
 
         A serial read completes first what Paxos has accepted.
@@ -109,7 +109,7 @@ class CassandraClient:
             found.append(answer)
         return found
 
-    def write(self, statement: Statement, *values: Any) -> list[Row]:
+    def write(self, statement: TableStatement, *values: Any) -> list[Row]:
         """Executes one conditional statement; the first column of its answer is `[applied]`."""
         (answer,) = self._run([(statement, values)], self._quorum, writes=True)
         if isinstance(answer, LochanError):
@@ -222,7 +222,7 @@ class CassandraClient:
         text = self.address.scrub(str(error))
         return translate(what, error, text, writes=writes, sent=sent)
 
-    def _prepare(self, session: Any, statement: Statement) -> Any:
+    def _prepare(self, session: Any, statement: TableStatement) -> Any:
         prepared = self._prepared.get(statement)
         if prepared is None:
             names = f'"{self.address.keyspace}"."{self.address.table}"'

@@ -14,7 +14,7 @@ from lochan.base.errors import Exhausted, LochanError, Unavailable, Unknown
 from lochan.kv.store import Item, Name, Partition
 from lochan.stores.cassandra.client import CassandraClient, Request, Row
 from lochan.stores.cassandra.rows import is_applied, new_stamp
-from lochan.stores.cassandra.statements import Statement
+from lochan.stores.cassandra.statements import TableStatement
 
 # Each of them means that another caller changed the object meanwhile.
 _ROUNDS_MAX: Final = 8
@@ -41,7 +41,7 @@ def _add(client: CassandraClient, items: Sequence[Item], half_day: int) -> None:
     left = list(items)
     stamp = new_stamp()
     for turn in range(_ROUNDS_MAX):
-        adds: list[Request] = [(Statement.ADD, (*item, stamp, half_day)) for item in left]
+        adds: list[Request] = [(TableStatement.ADD, (*item, stamp, half_day)) for item in left]
         answers = _sent(client, adds, begun=turn > 0)
         older = [
             (item, answer[0]["s"])
@@ -49,7 +49,7 @@ def _add(client: CassandraClient, items: Sequence[Item], half_day: int) -> None:
             if not is_applied(answer) and answer[0]["h"] < half_day
         ]
         renewals: list[Request] = [
-            (Statement.RENEW, (stamp, half_day, *item[:2], seen)) for item, seen in older
+            (TableStatement.RENEW, (stamp, half_day, *item[:2], seen)) for item, seen in older
         ]
         answers = _sent(client, renewals, begun=True)
         left = [

@@ -14,7 +14,7 @@ from lochan.base.checks import check_stored
 from lochan.base.errors import Unknown
 from lochan.kv.store import ABSENT, PRESENT, Entry, Lost, Outcome, SetIf, Stamp, Won
 from lochan.stores.cassandra.client import Request, Row
-from lochan.stores.cassandra.statements import Statement
+from lochan.stores.cassandra.statements import TableStatement
 
 STAMP_BYTES: Final = 16
 APPLIED: Final = "[applied]"
@@ -37,10 +37,10 @@ def set_request(change: SetIf, stamp: Stamp) -> Request:
     """Returns the statement that sets a row if it is as expected."""
     where = (change.partition, change.key)
     if change.expected is ABSENT:
-        return Statement.ADD, (*where, change.value, stamp, 0)
+        return TableStatement.ADD, (*where, change.value, stamp, 0)
     if change.expected is PRESENT:
-        return Statement.REPLACE, (change.value, stamp, *where)
-    return Statement.SWAP, (change.value, stamp, *where, change.expected)
+        return TableStatement.REPLACE, (change.value, stamp, *where)
+    return TableStatement.SWAP, (change.value, stamp, *where, change.expected)
 
 
 def read_outcome(change: SetIf, stamp: Stamp, answer: Sequence[Row]) -> Outcome:

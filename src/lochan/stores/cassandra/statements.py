@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import Enum
 
 
-class Statement(Enum):
+class TableStatement(Enum):
     """One statement; KEYSPACE.TABLE is replaced by the names of the store."""
 
     ADD = "INSERT INTO KEYSPACE.TABLE (p, k, v, s, h) VALUES (?, ?, ?, ?, ?) IF NOT EXISTS"

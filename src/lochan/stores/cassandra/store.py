@@ -65,7 +65,7 @@ from lochan.stores.cassandra.rows import (
     set_request,
 )
 from lochan.stores.cassandra.schema import prepare
-from lochan.stores.cassandra.statements import Statement
+from lochan.stores.cassandra.statements import TableStatement
 from lochan.stores.cassandra.walk import walk_table
 
 CAPABILITIES: Final = Capabilities(
@@ -142,7 +142,7 @@ class CassandraStore:
         for partition, keys in wanted.items():
             requests = serial if self._partitions.is_doubtful(partition) else plain
             for at in range(0, len(keys), _READ_ROWS):
-                requests.append((Statement.ROWS, (partition, keys[at : at + _READ_ROWS])))
+                requests.append((TableStatement.ROWS, (partition, keys[at : at + _READ_ROWS])))
         found: dict[Name, Entry] = {}
         for requests in (plain, serial):
             answers = self._client.read_all(requests, serial=requests is serial) if requests else []
@@ -185,7 +185,7 @@ class CassandraStore:
         self._client.check_open()
         check_name(partition, key)
         with self._partitions.turn(partition):
-            is_applied(self._client.write(Statement.DELETE, partition, key))
+            is_applied(self._client.write(TableStatement.DELETE, partition, key))
         self._count()
 
     def delete_if(self, partition: Partition, key: bytes, expected: Expected) -> Outcome:
@@ -203,7 +203,7 @@ class CassandraStore:
                 stamp = entry.stamp
             where = (partition, key, stamp)
             with self._partitions.turn(partition):
-                applied = is_applied(self._client.write(Statement.DELETE_STAMPED, *where))
+                applied = is_applied(self._client.write(TableStatement.DELETE_STAMPED, *where))
             if applied and isinstance(stamp, bytes):
                 self._count()
                 return Won(Stamp(stamp))
@@ -220,10 +220,12 @@ class CassandraStore:
         size = min(limit, _SCAN_ROWS)
         serial = self._partitions.is_doubtful(partition)
         if end is None:
-            rows = self._client.read(Statement.RANGE, partition, start, size + 1, serial=serial)
+            rows = self._client.read(
+                TableStatement.RANGE, partition, start, size + 1, serial=serial
+            )
         else:
             bounds = (partition, start, end, size + 1)
-            rows = self._client.read(Statement.RANGE_TO, *bounds, serial=serial)
+            rows = self._client.read(TableStatement.RANGE_TO, *bounds, serial=serial)
         if serial:
             self._partitions.settle(partition)
         entries = [read_entry(row) for row in rows]
@@ -274,16 +276,16 @@ class CassandraStore:
         check_partition(partition)
         with self._partitions.turn(partition):
             # Completes what Paxos has accepted.
-            found = self._client.read(Statement.FIRST, partition, serial=True)
+            found = self._client.read(TableStatement.FIRST, partition, serial=True)
             newest, key = 0, b""
             while found:
-                rows = self._client.read(Statement.TIMES, partition, key, _DROP_ROWS)
+                rows = self._client.read(TableStatement.TIMES, partition, key, _DROP_ROWS)
                 newest = max([newest, *(row["at"] for row in rows)])
                 if len(rows) < _DROP_ROWS:
                     break
                 key = rows[-1]["k"]
             if newest:
-                self._client.write(Statement.DROP, newest, partition)
+                self._client.write(TableStatement.DROP, newest, partition)
         self._count()
 
     def epoch(self) -> int:
@@ -335,9 +337,9 @@ class CassandraStore:
         puts = [(one.value, stamp, one.partition, one.key) for one in part]
         with self._partitions.turn(part[0].partition):
             if len(part) == 1:
-                answer = self._client.write(Statement.PUT, *puts[0])
+                answer = self._client.write(TableStatement.PUT, *puts[0])
             else:
-                answer = self._client.write_batch([(Statement.PUT, one) for one in puts])
+                answer = self._client.write_batch([(TableStatement.PUT, one) for one in puts])
             if not is_applied(answer):
                 self._put_each(puts)
 
@@ -345,9 +347,11 @@ class CassandraStore:
         """Writes rows one by one, where the database does not compare absent columns with `!=`."""
         for value, stamp, partition, key in puts:
             for _ in range(_ROUNDS_MAX):
-                if is_applied(self._client.write(Statement.REPLACE, value, stamp, partition, key)):
+                if is_applied(
+                    self._client.write(TableStatement.REPLACE, value, stamp, partition, key)
+                ):
                     break
-                added = self._client.write(Statement.ADD, partition, key, value, stamp, 0)
+                added = self._client.write(TableStatement.ADD, partition, key, value, stamp, 0)
                 if is_applied(added):
                     break
             else:

@@ -14,7 +14,7 @@ from lochan.kv.store import Partition
 from lochan.kv.walk import Located, WalkPage, check_walk, encode_cursor, foreign_cursor
 from lochan.stores.cassandra.client import CassandraClient, Row
 from lochan.stores.cassandra.rows import read_entry
-from lochan.stores.cassandra.statements import Statement
+from lochan.stores.cassandra.statements import TableStatement
 
 # Rows of one statement: some tens of megabytes if all are of the largest size.
 WALK_ROWS: Final = 200
@@ -35,14 +35,14 @@ def walk_table(client: CassandraClient, prefix: bytes, cursor: bytes, limit: int
 
 
 def _first(client: CassandraClient, size: int) -> list[Row]:
-    return client.read(Statement.WALK_FIRST, size)
+    return client.read(TableStatement.WALK_FIRST, size)
 
 
 def _behind(client: CassandraClient, partition: bytes, key: bytes, size: int) -> list[Row]:
     """Returns the next rows: those behind it in its partition, then those of later partitions."""
-    rows = client.read(Statement.WALK_REST, partition, key, size)
+    rows = client.read(TableStatement.WALK_REST, partition, key, size)
     if len(rows) < size:
-        rows += client.read(Statement.WALK, partition, size - len(rows))
+        rows += client.read(TableStatement.WALK, partition, size - len(rows))
     return rows
 
 
