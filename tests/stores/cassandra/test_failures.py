@@ -63,7 +63,7 @@ VALUES = (b"head", b"t" * 16, REFERENCES, b"main", b"s" * 16)
         (refused(0x1001, "Too many in flight hints: 10"), Exhausted, Unknown),
         (refused(0x1002), Unavailable, Unavailable),
         # ScyllaDB's limit by partition has a code that the driver need not know.
-        (refused(0x4321, "Per-partition rate limit reached"), Unavailable, Unknown),
+        (refused(0x4321, "Per-partition rate limit reached", b"\1\1"), Unavailable, Unknown),
         (refused(0x2100, "no permission"), Unavailable, Unavailable),
         (refused(0x2000, "syntax"), Bug, Bug),
         (refused(0x2200, "a value is too large"), Bug, Bug),

@@ -2,21 +2,29 @@
 
 1. look at the table; 2. if it is missing, create the keyspace if that is missing too, and the
 table; 3. look at its version, which is in the comment of the table, so that no table is
-without one. A crash leaves a keyspace without a table, and the next open continues there.
+without one; 4. wait until the table can be read, because a node lists a table before it knows it. A crash
+leaves a keyspace without a table, and the next open continues there.
 """
 
 from __future__ import annotations
 
 import re
+import time
+from collections.abc import Callable
 from typing import Final
 
-from lochan.base.errors import InvalidUrl, NewerFormat, Unavailable
+from lochan.base.errors import Corrupt, InvalidUrl, NewerFormat, Unavailable
 from lochan.stores.cassandra.client import CassandraClient
+from lochan.stores.cassandra.statements import TableStatement
 
 SCHEMA_VERSION: Final = 1
 
 # A quorum of three survives the loss of one.
 REPLICATION_DEFAULT: Final = 3
+
+# Ten seconds, as long as the driver waits until all nodes have one schema.
+_LOOKS_MAX: Final = 100
+_LOOK_EVERY_S: Final = 0.1
 
 _COMMENT: Final = re.compile(r"Lochan store, version ([0-9]{1,9})\Z")
 _TABLE: Final = "SELECT comment FROM system_schema.tables WHERE keyspace_name = %s"
@@ -24,7 +32,7 @@ _TABLE_NAME: Final = " AND table_name = %s"
 _KEYSPACE: Final = "SELECT keyspace_name FROM system_schema.keyspaces WHERE keyspace_name = %s"
 
 
-def prepare(client: CassandraClient) -> None:
+def prepare(client: CassandraClient, sleep: Callable[[float], None] = time.sleep) -> None:
     """Creates what is missing; refuses tables of other programs and newer ones."""
     address = client.address
     found = _comment(client)
@@ -47,6 +55,14 @@ def prepare(client: CassandraClient) -> None:
             f"the table {address.table} has version {version[1]}, and this Lochan knows "
             f"{SCHEMA_VERSION}: upgrade Lochan"
         )
+    for _ in range(_LOOKS_MAX):
+        try:
+            client.read(TableStatement.WALK_FIRST, 1)
+        except Corrupt:
+            sleep(_LOOK_EVERY_S)
+        else:
+            return
+    raise Unavailable(f"the table {address.table} cannot be read yet; try again")
 
 
 def _comment(client: CassandraClient) -> str | None:
