@@ -1,9 +1,9 @@
 """Keyspace and table of the store; the first process that opens it creates them.
 
 1. look at the table; 2. if it is missing, create the keyspace if that is missing too, and the
-table; 3. look at its version, which is in the comment of the table, so that no table is
-without one; 4. wait until the table can be read, because a node lists a table before it knows it. A crash
-leaves a keyspace without a table, and the next open continues there.
+table; 3. look at its version, which is in the comment of the table, so that no table is without
+one; 4. wait until the table can be read: a node lists a table before it knows it. A crash leaves a
+keyspace without a table, and the next open continues there.
 """
 
 from __future__ import annotations
@@ -55,14 +55,19 @@ def prepare(client: CassandraClient, sleep: Callable[[float], None] = time.sleep
             f"the table {address.table} has version {version[1]}, and this Lochan knows "
             f"{SCHEMA_VERSION}: upgrade Lochan"
         )
-    for _ in range(_LOOKS_MAX):
+    _wait_for_table(client, sleep)
+
+
+def _wait_for_table(client: CassandraClient, sleep: Callable[[float], None]) -> None:
+    for look in range(_LOOKS_MAX):
         try:
             client.read(TableStatement.WALK_FIRST, 1)
-        except Corrupt:
+        except (Corrupt, Unavailable):
+            if look == _LOOKS_MAX - 1:
+                raise
             sleep(_LOOK_EVERY_S)
         else:
             return
-    raise Unavailable(f"the table {address.table} cannot be read yet; try again")
 
 
 def _comment(client: CassandraClient) -> str | None:
