@@ -124,6 +124,22 @@ def test_a_receiver_that_is_away_makes_everything_wait_and_then_gets_it_in_order
     assert (status.state, status.lag_ms) == (SubscriptionState.RUNNING, 0)
 
 
+def test_after_a_long_outage_changes_of_other_servers_are_found_as_soon_as_before():
+    server = DurableServer()
+    listener = Refusing(ConnectionError("away"))
+    delivery = server.subscribe(listener, COMMITS)
+    other = DurableServer(server.store, server.clock)
+    other.commit("a")
+    work(delivery, server.clock, pauses=100)
+    listener.failure = None
+    work(delivery, server.clock, pauses=8)
+    other.commit("b")
+    server.clock.advance_us(1_500_000)
+    while delivery.turn():
+        pass
+    assert messages(listener.events) == ["a", "b"]
+
+
 def test_only_an_event_that_is_refused_as_such_is_a_dead_letter():
     server = DurableServer()
     listener = Refusing(ReceiverRefused("no"))

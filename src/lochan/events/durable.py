@@ -121,6 +121,7 @@ class DurableDelivery:
         self._steps = self._run()
         self._resume_ns = 0
         self._search_ns = 0
+        self._followed_ns = 0
         self._failures = 0
         self._is_idle = False
         self._is_open = False
@@ -297,6 +298,7 @@ class DurableDelivery:
     def _search(self) -> Pauses:
         """Delivers what is new in all repositories."""
         begin_ns = self._now_ns()
+        self._followed_ns = 0
         with self._lock:
             self._noted = {}
         for name in self._source.names():
@@ -308,7 +310,8 @@ class DurableDelivery:
             except (NotFound, NewerFormat, Corrupt) as error:
                 # Of this repository; the others have their turn.
                 self._calls.last_error = error.kind
-        took_ms = (self._now_ns() - begin_ns) / _NS_OF_MS
+        # However long a receiver was away, the search itself was short.
+        took_ms = (self._now_ns() - begin_ns - self._followed_ns) / _NS_OF_MS
         pause_ms = max(self._options.poll_ms, took_ms * EVENT_POLL_PAUSE_TIMES)
         self._search_ns = self._now_ns() + int(pause_ms * _NS_OF_MS)
 
@@ -349,7 +352,9 @@ class DurableDelivery:
         for name in cursor.detector.changed_since(
             known, place, cursor.positions.find_many, cursor.unknown
         ):
+            begin_ns = self._now_ns()
             yield from self._follow(cursor, name)
+            self._followed_ns += self._now_ns() - begin_ns
         self._lease.check()
         cursor.forget(touched, place)
         cursor.advance(place, now_us, self._lease.fence, age_us // EVENT_COMPLETE_PART)
