@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from lochan.base.errors import Invalid
 from lochan.base.ids import EMPTY_ID
+from lochan.base.limits.requests import PAGE_ENTRIES_MAX
 from lochan.base.names import RefName
 from lochan.events.filters import EventFilter
 from lochan.events.reactions import EventRefused, ReceiverRefused
@@ -18,6 +20,9 @@ from lochan.model.events import Event, GapFound
 from lochan.persist.rows import scan_all
 from tests.events.collector import Collector
 from tests.events.durable_bench import DurableServer, messages, work
+from tests.kernel.workbench import counted as calls_counted
+
+BRANCHES = 10_000
 
 DAY_US = 86_400 * 1_000_000
 COMMITS = EventFilter(types=("COMMIT",))
@@ -395,3 +400,30 @@ def test_a_creation_that_is_half_done_is_finished_and_delivered():
         "half",
         "ada",
     )
+
+
+def test_a_search_of_10_000_branches_of_which_one_has_changed_costs_counted_reads():
+    """Two reads for each 1,000 references, and those of what has changed."""
+    server = DurableServer()
+    context = server.repositories.open("default").context
+    head = NewReferenceRow(RefName("b"), "BRANCH", EMPTY_ID)
+    names = [RefName(f"b{number:05}") for number in range(BRANCHES)]
+    new = [msgspec.structs.replace(head, name=name) for name in names]
+    ReferenceIndex(context).create_many(new, Initiator("ada"))
+    store, counts = calls_counted(server.store)
+    other = DurableServer(store, server.clock)
+    listener = Collector()
+    delivery = other.subscribe(listener, COMMITS)
+    work(delivery, server.clock)
+    server.commit("elsewhere", "b04711")
+    counts.reset()
+    server.clock.advance_us(1_100_000)
+    while delivery.turn():
+        pass
+    assert messages(listener.events) == ["elsewhere"]
+    pages = -(-(BRANCHES + 2) // PAGE_ENTRIES_MAX)
+    # The list of repositories is two scans, the commit one bulk read.
+    assert counts.calls["scan"] == pages + 2
+    assert counts.calls["get_many"] == pages + 1
+    assert counts.calls["get"] <= 6
+    assert counts.calls["set_if"] == 1

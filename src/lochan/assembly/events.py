@@ -24,7 +24,7 @@ from lochan.events.filters import EventFilter
 from lochan.events.hub import AnyDelivery, EventHub
 from lochan.events.identity import FindUser, SubscriberIdentity
 from lochan.events.observers import UNOBSERVED, DeliveryObserver
-from lochan.events.subscribers import DeliveryOptions, EventListener
+from lochan.events.subscribers import DeliveryOptions, EventListener, SubscriptionState
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.repository import Ports, list_repositories
 from lochan.process import after_fork
@@ -231,10 +231,19 @@ def _work(delivery: Delivery, bell: threading.Event, stopping: threading.Event) 
 def _work_durably(
     delivery: DurableDelivery, bell: threading.Event, stopping: threading.Event
 ) -> None:
-    """The worker of one subscription with a durable cursor."""
+    """The worker of one subscription with a durable cursor; logs changes of its state."""
+    state: SubscriptionState | None = None
     while not delivery.is_over:
         bell.clear()
-        if not delivery.turn() and bell.wait(delivery.pause_ms() / 1_000):
+        if delivery.turn():
+            continue
+        if delivery.state is not state:
+            state = delivery.state
+            error = delivery.status().last_error
+            _LOG.info(
+                "subscriber state name=%s state=%s error=%r", delivery.name, state.value, error
+            )
+        if bell.wait(delivery.pause_ms() / 1_000):
             # As above: many changes wake it once.
             stopping.wait(EVENT_GATHER_MS / 1_000)
     delivery.finish()

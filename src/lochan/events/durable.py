@@ -217,7 +217,7 @@ class DurableDelivery:
         waiting = self._waiting
         lag_us = 0 if waiting is None else self._ports.clock.now_us() - waiting.time_us
         return SubscriptionStatus(
-            state=self._state(),
+            state=self.state,
             queued=len(self._noted),
             lag_ms=max(0, lag_us // 1_000),
             delivered=self._delivered,
@@ -230,7 +230,9 @@ class DurableDelivery:
             last_error=self._calls.last_error,
         )
 
-    def _state(self) -> SubscriptionState:
+    @property
+    def state(self) -> SubscriptionState:
+        """What it does at the moment."""
         if self._is_cancelled:
             return SubscriptionState.CANCELLED
         if self._is_open or self._calls.take_too_long():
@@ -310,6 +312,7 @@ class DurableDelivery:
             except (NotFound, NewerFormat, Corrupt) as error:
                 # Of this repository; the others have their turn.
                 self._calls.last_error = error.kind
+                self._calls.is_failing = True
         # However long a receiver was away, the search itself was short.
         took_ms = (self._now_ns() - begin_ns - self._followed_ns) / _NS_OF_MS
         pause_ms = max(self._options.poll_ms, took_ms * EVENT_POLL_PAUSE_TIMES)
