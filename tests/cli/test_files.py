@@ -51,6 +51,15 @@ def test_files_are_written_listed_read_and_described(files):
     files.run("fs", "ls", "nothing:", code=4)
 
 
+def test_a_copy_reports_how_many_bytes_it_has_copied(files, place):
+    said = files.run("fs", "cp", "-", "main:a", stdin=b"hello\n").stdout
+    assert "copied 1 files, 6 bytes" in said
+    document = files.run("fs", "cp", "-", "main:b", "--json", stdin=b"four").stdout
+    assert '"size":4' in document
+    assert "6 bytes" in files.out("fs", "cp", "main:a", "main:c")
+    assert "6 bytes" in files.out("fs", "cp", "main:a", str(place / "down"))
+
+
 def test_folders_are_copied_both_ways(files, place):
     source = place / "source"
     for number in range(30):

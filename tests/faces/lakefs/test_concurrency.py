@@ -11,8 +11,8 @@ import httpx
 from tests.faces.lakefs.lakefs_bench import KEY, SECRET
 from tests.profile import counted
 
-CLIENTS = 8
-ROUNDS = counted(6, 60)
+CLIENTS = 16
+ROUNDS = counted(4, 60)
 
 
 def test_every_commit_succeeds_and_every_conditional_upload_is_in_exactly_one(repository):

@@ -193,7 +193,7 @@ def run_transfers(
     copied = 0
     with _progress(show_progress) as progress, ThreadPoolExecutor(threads) as pool:
         task = progress.add_task("copying", total=None)
-        running: dict[Future[None], Transfer] = {}
+        running: dict[Future[None], tuple[Transfer, _Advance]] = {}
         failure: LochanError | None = None
         total = 0
 
@@ -202,11 +202,12 @@ def run_transfers(
             while len(running) > count:
                 ended, _ = wait(running, return_when=FIRST_COMPLETED)
                 for each in ended:
-                    transfer = running.pop(each)
+                    transfer, advance = running.pop(each)
                     error = each.exception()
                     if error is None:
                         copied += 1
-                        done(transfer)
+                        size = transfer.size or advance.count
+                        done(msgspec.structs.replace(transfer, size=size))
                     elif isinstance(error, LochanError):
                         failure = failure or error
                     else:
@@ -217,7 +218,7 @@ def run_transfers(
                 total += transfer.size
                 progress.update(task, total=total, description=f"copying {_shown(transfer)}")
                 advance = _Advance(progress, task)
-                running[pool.submit(copy, transfer, advance)] = transfer
+                running[pool.submit(copy, transfer, advance)] = transfer, advance
                 settle(threads + _AHEAD - 1)
                 if failure is not None:
                     break
@@ -232,13 +233,15 @@ def run_transfers(
 
 
 class _Advance:
-    """Reports the bytes of one transfer to the display."""
+    """Counts the bytes of one transfer, and reports them to the display."""
 
     def __init__(self, progress: Progress, task: Any) -> None:
         self._progress = progress
         self._task = task
+        self.count = 0
 
     def __call__(self, count: int) -> None:
+        self.count += count
         self._progress.advance(self._task, count)
 
 
