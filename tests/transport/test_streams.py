@@ -383,6 +383,10 @@ CONDITIONS = [
     (["Range: bytes=-10"], 206, 90, 100),
     (["Range: bytes=-1000"], 206, 0, 100),
     (["Range: bytes=0-1000"], 206, 0, 100),
+    # The end of a file, as the SDK of AWS for Java 1 and programs with numbers of 64 bits name it.
+    (["Range: bytes=90-9223372036854775806"], 206, 90, 100),
+    (["Range: bytes=90-18446744073709551615"], 206, 90, 100),
+    (["Range: bytes=18446744073709551615-"], 416, 0, 0),
     (["Range: bytes=100-"], 416, 0, 0),
     (["Range: bytes=-0"], 416, 0, 0),
     (["Range: bytes=5-2"], 200, 0, 100),

@@ -14,7 +14,8 @@ import msgspec
 
 from lochan.transport.exchange import Request, ResponseHeaders
 
-_RANGE: Final = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
+# Clients that want the rest of a file name the largest number that they have as its last byte.
+_RANGE: Final = re.compile(r"bytes=([0-9]{0,40})-([0-9]{0,40})")
 
 
 class ByteSelection(msgspec.Struct, frozen=True):
