@@ -166,7 +166,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ] = REPOSITORY_REQUESTS_MAX
     request_bytes_max: Annotated[
         int,
-        Meta(ge=1_024, le=HTTP_BODY_BYTES_MAX, description="The longest body of a request."),
+        Meta(
+            ge=1_024,
+            le=HTTP_BODY_BYTES_MAX,
+            description="The longest body of a request, but for the bytes of files.",
+        ),
     ] = HTTP_BODY_BYTES_MAX
     branches_max: Annotated[
         int,
