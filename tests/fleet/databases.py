@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 import msgspec
 import pytest
 
-from lochan.testing import dynamodb, postgres
+from lochan.testing import cassandra, dynamodb, mongodb, postgres
 
 # Shorter than by default, so that a test of a frozen database ends sooner.
 STATEMENT_MS: Final = 2_000
@@ -23,7 +23,7 @@ _numbers = count(1)
 
 
 class Server(Protocol):
-    """A database server."""
+    """A database server; one that has no file can be frozen only."""
 
     port: int
 
@@ -65,6 +65,12 @@ def _postgres_address(server: postgres.PostgresServer, port: int) -> str:
 
 
 DATABASES: Final = {
+    "cassandra": Database(
+        cassandra.shared_server,
+        lambda server, port: server.fresh_url(port),
+        cassandra.MISSING,
+        shared=True,
+    ),
     "postgresql": Database(_postgres, _postgres_address, postgres.MISSING),
     "dynamodb": Database(
         lambda: dynamodb.start_server(in_memory=False),
@@ -72,6 +78,13 @@ DATABASES: Final = {
         dynamodb.MISSING,
         # A killed DynamoDB Local has lost transactions that it had acknowledged: of 2,250, seven.
         stops=("freeze", "halt"),
+    ),
+    "mongodb": Database(
+        mongodb.start_server,
+        lambda server, port: server.url(f"fleet_{next(_numbers)}", port=port),
+        mongodb.MISSING,
+        # The stand-in has its documents in memory.
+        stops=("freeze",),
     ),
 }
 

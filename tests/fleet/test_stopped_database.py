@@ -31,13 +31,13 @@ CLIENTS = 12
 MET = counted(6, CLIENTS)
 """So many clients meet each outage before it ends; the others get their replies later."""
 
-WRITES = counted(500, 5_000)
+WRITES = counted(300, 5_000)
 """Acknowledged writes of one round."""
 
 ROUNDS = counted(1, 4)
 """Each has an empty store in the same database; 20,000 acknowledged writes in `deep`."""
 
-BETWEEN = counted(150, 400)
+BETWEEN = counted(100, 400)
 """Acknowledged writes between a recovery and the next stop."""
 
 

@@ -61,8 +61,16 @@ class MongoServer:
         """Returns the name of a database that was not used before."""
         return f"test_{next(self._numbers)}"
 
+    def freeze(self) -> None:
+        """Stops the server where it is; connections stay open."""
+        self._server.freeze()
+
+    def thaw(self) -> None:
+        """Lets a frozen server go on."""
+        self._server.thaw()
+
     def stop(self) -> None:
-        """Ends the server."""
+        """Ends the server, and with it all that it stores."""
         self._server.stop()
 
 
