@@ -97,6 +97,8 @@ class Watched(EventListener):
         assert found is not None
         assert found.row.owner == self.lease._owner, "delivered without the lease"
         world.watched.append(Handed(self._server.name, found.row.fence, event))
+        if isinstance(event, events.GapFound):
+            return
         made, moves = happened(world)
         shown, moved = counted_of([event])
         assert set(shown) <= made, "an event of a commit that is not there"
@@ -123,6 +125,8 @@ class OneRepository:
 class DurableApp:
     """What one server has in memory: a hub with one durable subscription."""
 
+    options = OPTIONS
+
     def __init__(self, server: Server, listener: EventListener | None = None) -> None:
         ports = Ports(server.clock, server.random, server.waiting)
         started: list[AnyDelivery] = []
@@ -139,7 +143,7 @@ class DurableApp:
         )
         hub.source = OneRepository(self.context)
         watched = listener or Watched(server)
-        hub.subscribe(watched, EventFilter(types=TYPES), OPTIONS)
+        hub.subscribe(watched, EventFilter(types=TYPES), self.options)
         (delivery,) = started
         assert isinstance(delivery, DurableDelivery)
         self.delivery = delivery
@@ -150,6 +154,12 @@ class DurableApp:
 
     def deliver(self) -> None:
         """The worker is an actor of its own."""
+
+
+class ForgetfulApp(DurableApp):
+    """Gives a cursor up after half an hour; the set-up is an hour older than the run."""
+
+    options = msgspec.structs.replace(OPTIONS, age_s_max=1_800)
 
 
 def set_up_durably(server: Server) -> Prepared:
@@ -206,7 +216,7 @@ def drain(world: World) -> None:
         return
     now_us = max(server.clock.now_us() for server in world.servers)
     last = Server(world, "last", now_us)
-    app = DurableApp(last)
+    app = type(world.servers[0].app)(last)
     for _ in range(DRAIN_PAUSES):
         while app.delivery.turn():
             pass
@@ -258,6 +268,37 @@ def check_order(world: World, _: History) -> None:
         assert is_in_order(places), "one owner has left something out or delivers out of order"
 
 
+def check_gaps(world: World, _: History) -> None:
+    """What is missing is named by a gap, up to where the gap ends; the rest is in order."""
+    given = handed(world)
+    gaps = [one.event for one in given if isinstance(one.event, events.GapFound)]
+    delivered = {one.event.id for one in given}
+    for name in world.prepared.positions:
+        order = events_of_name(world, name)
+        ends = [-1]
+        for gap in gaps:
+            for missed in gap.missed:
+                if missed.name == name:
+                    ends.append(last_index(order, missed.hash_after))
+        missing = [at for at, event in enumerate(order) if event.id not in delivered]
+        assert max(missing, default=-1) <= max(ends), "what is missing is not in a gap"
+        ids = [event.id for event in order]
+        first = [
+            ids.index(each)
+            for each in dict.fromkeys(one.event.id for one in given if one.event.id in ids)
+        ]
+        assert first == sorted(first), "first deliveries out of order"
+    assert len({gap.id for gap in gaps}) <= 1, "one age has several gaps"
+
+
+def last_index(order: Sequence[Event], pointer: str) -> int:
+    """Returns the last event after which a reference is at a place."""
+    return max(
+        [at for at, event in enumerate(order) if getattr(event, "hash_after", "") == pointer],
+        default=-1,
+    )
+
+
 def is_in_order(places: Sequence[int]) -> bool:
     """Whether an owner goes on, or back to repeat without leaving anything out."""
     return all(later <= earlier + 1 for earlier, later in pairwise(places))
@@ -270,13 +311,17 @@ def names_of(world: World) -> set[str]:
 
 def order_of(world: World, name: str) -> list[str]:
     """Returns the ids of the events of a name in the order of its history."""
+    return [event.id for event in events_of_name(world, name)]
+
+
+def events_of_name(world: World, name: str) -> list[Event]:
     context = fresh(world)
     found = context.references.fetch(name)
     after = world.prepared.positions.get(name) or ReplayPosition(1, 0, b"")
     builder = EventBuilder(ContentTypes(), "check")
     row = None if found is None else found.row
     return [
-        event.id
+        event
         for one in replay(context, RefName(name), after, row)
         for event in builder.build(one.change, frozenset(TYPES), lambda _: True)
     ]
@@ -299,7 +344,18 @@ def scenario(
     )
 
 
+GAPS = Scenario(
+    name="durable: a cursor that is too old",
+    servers={"A": [commits("a1", "a2", "a3")], "B": [works(4)], "C": [assigns, works(9)]},
+    checks={"gaps": check_gaps},
+    setup=set_up_durably,
+    open=ForgetfulApp,
+    restart=lambda _: [works(3)],
+    faults=CRASHES,
+)
+
 SCENARIOS = [
+    GAPS,
     scenario(
         "durable: commits of two servers",
         {"A": [commits("a1", "a2"), works(3)], "B": [commits("b1"), works(3)]},

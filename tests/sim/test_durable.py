@@ -10,7 +10,9 @@ from lochan.events import durable
 from lochan.events import replay as replay_module
 from lochan.events.cursor import NamePosition, RepositoryCursor
 from lochan.events.detector import ChangeDetector
+from lochan.events.durable import DurableDelivery
 from lochan.events.lease import Lease
+from lochan.model.events import GAP
 from lochan.testing.sim import explore
 from tests.profile import counted
 from tests.sim.durable_scenarios import SCENARIOS
@@ -100,6 +102,28 @@ def commits_of_the_index_not_searched(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ChangeDetector, "touched", lambda self, known, now: [])
 
 
+def gap_found_before_the_present_is_written(patch: pytest.MonkeyPatch) -> None:
+    right, find = RepositoryCursor.present, RepositoryCursor.find_missed
+
+    def present(self, fence):
+        if self.has_row:
+            earlier = find(self, self.detector.place(), lambda _: True)
+            self.find_missed = lambda place, accepts: earlier
+        return right(self, fence)
+
+    patch.setattr(RepositoryCursor, "present", present)
+
+
+def gap_left_out(patch: pytest.MonkeyPatch) -> None:
+    right = DurableDelivery._deliver
+
+    def deliver(self, event, position):
+        if event.type != GAP:
+            yield from right(self, event, position)
+
+    patch.setattr(DurableDelivery, "_deliver", deliver)
+
+
 MUTANTS: dict[Callable[[pytest.MonkeyPatch], None], list[str]] = {
     cursor_moved_before_delivery: ["commits, moves and a crash", "takeover"],
     lease_kept_after_loss: ["takeover"],
@@ -107,6 +131,8 @@ MUTANTS: dict[Callable[[pytest.MonkeyPatch], None], list[str]] = {
     deleted_references_forgotten: ["created, deleted, created"],
     recovery_without_event: ["half-done steps and crashes"],
     index_read_after_the_names: ["created, deleted, created", "half-done steps and crashes"],
+    gap_found_before_the_present_is_written: ["a cursor that is too old"],
+    gap_left_out: ["a cursor that is too old"],
     commits_of_the_index_not_searched: ["created, deleted, created"],
 }
 

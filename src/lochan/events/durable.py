@@ -149,7 +149,12 @@ class DurableDelivery:
         self._lease.mark_begun()
 
     def offer(self, change: Change) -> None:
-        """Notes where a change of this process is; never waits."""
+        """Notes where a change of this process is; never waits.
+
+        Without the lease nothing is noted: the worker that takes it searches first.
+        """
+        if not self._lease.is_held:
+            return
         with self._lock:
             if len(self._noted) < EVENT_NOTED_MAX:
                 self._noted[change.place] = change.context
@@ -272,7 +277,7 @@ class DurableDelivery:
         while True:
             self._is_idle = False
             if not self._lease.hold():
-                self._noted = {}
+                self._noted, self._cursors, self._search_ns = {}, {}, 0
                 yield self._lease.pause_ms()
                 continue
             if self._now_ns() >= self._search_ns:
@@ -347,9 +352,8 @@ class DurableDelivery:
         known = cursor.row.place
         age_us = self._options.age_s_max * _US_OF_S
         if now_us - cursor.row.complete_us > age_us:
-            missed = cursor.find_missed(place, self._filter.accepts_reference)
-            if missed.listed:
-                yield from self._give_up(cursor, gap_of_age(cursor, missed, self._builder.sent_by))
+            if cursor.find_missed(place, self._filter.accepts_reference).listed:
+                yield from self._give_up(cursor)
                 return
         touched = cursor.detector.touched(known, place)
         for name in cursor.detector.changed_since(
@@ -407,10 +411,12 @@ class DurableDelivery:
             else:
                 self._rejected += 1
 
-    def _give_up(self, cursor: RepositoryCursor, gap: Event) -> Pauses:
+    def _give_up(self, cursor: RepositoryCursor) -> Pauses:
         """Begins at the present, after the listener has got the gap."""
+        # Positions first: a change that comes between the two is in the gap, and delivered too.
         present = cursor.present(self._lease.fence)
-        yield from self._deliver(gap, None)
+        missed = cursor.find_missed(cursor.detector.place(), self._filter.accepts_reference)
+        yield from self._deliver(gap_of_age(cursor, missed, self._builder.sent_by), None)
         self._lease.check()
         cursor.replace(present)
 
