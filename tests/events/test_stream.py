@@ -12,7 +12,9 @@ import pytest
 from lochan.base.limits import events as limits
 from lochan.events import feeds
 from lochan.stores.memory.store import MemoryStore
+from lochan.transport import quotas
 from tests.events.streamed import Message, StreamServer, stream_server
+from tests.security.guarded_wire import allow
 
 
 @pytest.fixture(scope="module")
@@ -266,6 +268,25 @@ def test_too_many_followers_are_refused_and_those_that_leave_make_space(served, 
         if answer.status_code == 200:
             break
     assert answer.status_code == 200
+
+
+def test_one_user_has_a_share_of_the_streams(served, monkeypatch):
+    monkeypatch.setattr(quotas, "PRINCIPAL_STREAMS_MAX", 1)
+    other = served.user("una", allow("read"))
+    with served.follow() as one:
+        one.position()
+        refused = served.http.get("/events/v1")
+        assert refused.status_code == 429
+        assert refused.headers["retry-after"]
+        with served.follow(secret=other) as two:
+            two.position()
+
+
+def test_a_stream_without_events_shows_that_it_is_alive(served):
+    with served.http.stream("GET", "/events/v1") as response:
+        lines = response.iter_lines()
+        signs = [next(line for line in lines if line.startswith(":")) for _ in range(3)]
+    assert signs == [":"] * 3
 
 
 def test_head_opens_no_stream(served):

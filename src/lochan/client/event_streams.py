@@ -189,6 +189,10 @@ class EventStream(_Progress):
             self._response.close()
             self._response = None
 
+    def end(self) -> None:
+        """Lets the iterator end when the next bytes have come; for any thread."""
+        self._is_closed = True
+
     def close(self) -> None:
         """Ends the stream; idempotent."""
         self._is_closed = True

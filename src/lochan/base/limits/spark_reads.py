@@ -47,3 +47,13 @@ SPARK_BATCH_CHARACTERS_MAX: Final = 16 * 1_024 * 1_024
 
 # The driver looks up 5,000 files of a directory in about a second; more are worth a job.
 SPARK_LOOKUPS_MAX: Final = 5_000
+
+# How long a feed without anything new waits for its server each time that Spark asks, in seconds:
+# other sources of the same query wait as long.
+SPARK_WAIT_S: Final = 0.1
+
+# How often a feed asks for the head of its branch although the server has reported no change.
+SPARK_ASK_S: Final = 1.0
+
+# When a feed whose event stream was refused, or broke for good, tries to open one again.
+SPARK_WATCH_AGAIN_S: Final = 60.0

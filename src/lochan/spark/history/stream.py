@@ -17,6 +17,9 @@ a query begins names no commit at all.
    means that the reader must begin again from the state at that commit.
 4. Spark runs the batch and marks it as done.
 
+Without anything new Spark asks for the next offset many times a second. The feed then waits for the
+event stream of the server (`branch_watch.py`) and asks for the head only if there may be a change.
+
 A crash after 2 repeats 3 and 4 with the same two offsets. Sinks that know the batch's number make
 that invisible: see `sink`.
 
@@ -39,6 +42,7 @@ from pyspark.sql.types import StructType
 from lochan.base.errors import HeadConflict, Invalid, ReferenceNotFound
 from lochan.client import Client
 from lochan.spark.history import commit_ranges, kinds
+from lochan.spark.history.branch_watch import BranchWatch
 from lochan.spark.history.commit_ranges import CommitPosition
 from lochan.spark.history.options import Options
 from lochan.spark.history.source import read_part, since
@@ -82,6 +86,9 @@ class ChangeStream(DataSourceStreamReader):
         self.options = options
         self.schema = schema
         self._seen: Offset | None = None
+        self._watch: BranchWatch | None = None
+        # The commit after which nothing was found: the feed waits there when Spark asks again.
+        self._idle_at: CommitPosition | None = None
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's
         """Returns the first offset of a new query, which has no commit: the first batch has it."""
@@ -120,6 +127,11 @@ class ChangeStream(DataSourceStreamReader):
     def commit(self, end: Offset) -> None:
         """Does nothing: history stays whether it was read or not."""
 
+    def stop(self) -> None:
+        """Ends what waits for changes."""
+        if self._watch is not None:
+            self._watch.stop()
+
     @property
     def client(self) -> Client:
         """The connection of the planning side."""
@@ -128,8 +140,8 @@ class ChangeStream(DataSourceStreamReader):
     def head(self, seen: CommitPosition | None = None) -> CommitPosition:
         """Returns the head of the branch, ReferenceNotFound if the branch is gone.
 
-        Streams that wait ask this all the time, and to number a commit costs the server far more
-        than to name it, so a commit that was `seen` is not numbered again.
+        Streams that wait ask this often, and to number a commit costs the server far more than to
+        name it, so a commit that was `seen` is not numbered again.
         """
         try:
             if seen and commit_ranges.commit_of(self.client, self.options.ref) == seen.commit:
@@ -152,14 +164,23 @@ class ChangeStream(DataSourceStreamReader):
             begun = {_FROM: {_COMMIT: here.commit, "seq": here.seq}}
             return {**self.offset(self.at_most(here, head, commits_max)), **begun}
         here = _position(start)
+        if until is None and self._idle_at == here and not self._may_have_changed():
+            return start
         head = until or self.head(here)
         if head == here:
+            self._idle_at = here
             return start
         if not commit_ranges.is_ancestor(self.client, here, head):
             if not self.options.reset:
                 raise self.reassigned(here, head)
             return {**self.offset(head), _LOST: here.commit}
         return self.offset(self.at_most(here, head, commits_max))
+
+    def _may_have_changed(self) -> bool:
+        """Waits for a change of the branch, but not for long; it may be there already."""
+        if self._watch is None:
+            self._watch = BranchWatch(self.client, self.options.ref)
+        return self._watch.may_have_changed()
 
     def at_most(
         self, here: CommitPosition, head: CommitPosition, commits_max: int | None
