@@ -22,7 +22,7 @@ from lochan.catalog.meta import meta_of
 from lochan.catalog.types import ContentTypes
 from lochan.codec.elements import decode_file, same_state
 from lochan.codec.rows import ReferenceRow
-from lochan.events.changes import MERGE_MOVES, Change, committing_type, provenance_of, types_of
+from lochan.events.changes import MERGE_MOVES, Change, committing_type, provenance_of
 from lochan.events.ids import event_id
 from lochan.index.difference import Difference
 from lochan.kernel.changes import diff_commits, own_changes
@@ -70,7 +70,7 @@ class EventBuilder:
             for group in settled.groups:
                 yield from self._of_commits(change, before, group, wanted, wants_key)
                 before = group[-1].obj_id
-        elif types_of(change) & wanted:
+        elif change.types & wanted:
             yield from self._of_move(change, settled, wanted, wants_key)
 
     def _of_commits(

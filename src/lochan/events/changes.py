@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Final
 
 import msgspec
@@ -23,8 +24,11 @@ _OF_COMMITS: Final = {
 }
 
 
-class Change(msgspec.Struct, frozen=True):
-    """A settled change; `epoch` is the number of the write that must be durable before."""
+class Change(msgspec.Struct, frozen=True, dict=True):
+    """A settled change; `epoch` is the number of the write that must be durable before.
+
+    What filters look at is found out once for all subscriptions.
+    """
 
     context: RepositoryContext
     settled: SettledChange
@@ -35,7 +39,12 @@ class Change(msgspec.Struct, frozen=True):
         """The row after the change."""
         return self.settled.after
 
-    @property
+    @cached_property
+    def types(self) -> frozenset[str]:
+        """The types that its events may have; reads nothing."""
+        return _types_of(self)
+
+    @cached_property
     def size(self) -> int:
         """How many commits it has, which are in memory as long as it waits; 1 for a move."""
         settled = self.settled
@@ -59,8 +68,7 @@ def provenance_of(view: CommitView) -> Provenance:
     return read_provenance(() if view.body is None else view.body.hidden)
 
 
-def types_of(change: Change) -> frozenset[str]:
-    """Returns the types that the events of a change may have; reads nothing."""
+def _types_of(change: Change) -> frozenset[str]:
     settled = change.settled
     if isinstance(settled, SettledCommits):
         names = {committing_type(provenance_of(group[0]).kind) for group in settled.groups}

@@ -22,7 +22,7 @@ import msgspec
 from lochan.base.errors import Invalid
 from lochan.base.keys import SEPARATOR, Universe, file_key, is_record, table_key
 from lochan.base.limits.events import EVENT_PATTERNS_MAX
-from lochan.events.changes import Change, initiators_of, own_keys_of, types_of
+from lochan.events.changes import Change, initiators_of, own_keys_of
 from lochan.model import events
 from lochan.model.events import Event
 from lochan.rules.conditions import Condition, compile_condition
@@ -103,7 +103,7 @@ class CompiledFilter:
             return frozenset()
         if not self.accepts_reference(row.name):
             return frozenset()
-        found = types_of(change)
+        found = change.types
         if self.types:
             found &= self.types
         if self._roles and not any(

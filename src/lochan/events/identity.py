@@ -18,7 +18,7 @@ import msgspec
 
 from lochan.access.policy import Action, KeyRight, Principal, Rights
 from lochan.base.keys import file_key, table_key
-from lochan.events.changes import Change, types_of
+from lochan.events.changes import Change
 from lochan.events.filters import key_of
 from lochan.events.reactions import ReceiverRefused
 from lochan.events.subscribers import EventListener, hand_over
@@ -58,7 +58,7 @@ class VisibleEvents:
 
     def wanted_types(self, change: Change) -> frozenset[str]:
         """Returns all types of a change: rights are those at the time of delivery."""
-        return types_of(change)
+        return change.types
 
     def accepts_repository(self, name: str) -> bool:  # noqa: ARG002 - the same
         """Returns True."""
