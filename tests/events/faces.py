@@ -133,7 +133,7 @@ def watched_server() -> Iterator[Watched]:
         )
         repositories.create(call, "default")
         known = access.authentication
-        gateways = [
+        gateways: list[Any] = [
             S3Face(repositories, access.signed_authentication, ()),
             LakefsFace(repositories, access.control, "default", known),
         ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -40,8 +41,10 @@ class Sleeps:
     def __init__(self, clock: ManualClock) -> None:
         self.clock = clock
         self.slept: list[float] = []
+        self.wait: Callable[[], None] = lambda: None
 
     def sleep_ms(self, duration_ms: float) -> None:
+        self.wait()
         self.slept.append(duration_ms)
         self.clock.advance_us(int(duration_ms * 1_000))
 
@@ -60,8 +63,11 @@ class Bench:
         self.repository = Embedded(self.store, repositories.create(Call(), "default"), "me")
 
     def commit(self, *names: str) -> None:
+        self.commit_on("main", *names)
+
+    def commit_on(self, branch: str, *names: str) -> None:
         puts = [Put(key=(name,), content=table(name)) for name in names]
-        self.repository.commits.commit("main", names[0], puts)
+        self.repository.commits.commit(branch, names[0], puts)
 
 
 def messages(collector: Collector) -> list[str]:

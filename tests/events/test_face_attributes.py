@@ -264,15 +264,12 @@ def commit_s3(one: Clients) -> Expected:
 
 
 def copy_s3(one: Clients) -> Expected:
-    return changed_files(
-        one,
-        lambda: (
-            one.put("side", "d/other", b"12"),
-            one.s3.copy_object(Bucket="default", Key="side/d/g", CopySource="default/side/d/other"),
-            one.s3.delete_object(Bucket="default", Key="side/d/other"),
-        ),
-        lambda: one.s3.delete_object(Bucket="default", Key="side/d/f"),
-    )
+    def copy() -> None:
+        one.put("side", "d/other", b"12")
+        one.s3.copy_object(Bucket="default", Key="side/d/g", CopySource="default/side/d/other")
+        one.s3.delete_object(Bucket="default", Key="side/d/other")
+
+    return changed_files(one, copy, lambda: one.s3.delete_object(Bucket="default", Key="side/d/f"))
 
 
 def revert_files(one: Clients) -> Expected:

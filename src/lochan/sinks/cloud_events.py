@@ -24,6 +24,8 @@ from lochan.wire.events import encode_event
 
 TYPE_PREFIX: Final = "dev.lochan."
 STRUCTURED: Final = "application/cloudevents+json; charset=utf-8"
+CONTENT_TYPE: Final = "datacontenttype"
+"""The attribute that a header without a prefix stands for."""
 
 
 def attributes_of(event: Event, source: str, traceparent: str = "") -> dict[str, str]:
@@ -48,6 +50,15 @@ def structured(event: Event, source: str, traceparent: str, bytes_max: int) -> b
     left = bytes_max - len(encode({**attributes, "data": None})) + len("null")
     data = data_of(event, left)
     return encode({**attributes, "data": msgspec.Raw(data)})
+
+
+def binary(
+    event: Event, source: str, traceparent: str, bytes_max: int
+) -> tuple[dict[str, str], bytes]:
+    """Returns the attributes of an event, for headers of a message, and its JSON as the body."""
+    attributes = attributes_of(event, source, traceparent)
+    size = sum(len(name) + len(value.encode()) for name, value in attributes.items())
+    return attributes, data_of(event, bytes_max - size)
 
 
 def data_of(event: Event, bytes_max: int) -> bytes:

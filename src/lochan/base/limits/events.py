@@ -190,3 +190,15 @@ STREAM_PAST_EVENTS: Final = 200
 
 # Patterns of one kind in the query of a stream: each is compared with each event.
 STREAM_PATTERNS_MAX: Final = 20
+
+# One message of a broker, with its attributes: brokers take 1 MiB by default, with their own head.
+BROKER_MESSAGE_BYTES_MAX: Final = 1_000_000
+
+# One attempt to send an event to a broker, from the connection to the acknowledgement.
+BROKER_TIMEOUT_MS: Final = 5_000
+
+# Addresses of one broker: more are found by it.
+BROKER_SERVERS_MAX: Final = 32
+
+# A file or variable with a password or a token.
+BROKER_SECRET_BYTES_MAX: Final = 8_192
