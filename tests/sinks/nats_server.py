@@ -51,10 +51,18 @@ class NatsServer:
                 socket.create_connection(("127.0.0.1", self.port), 1).close()
                 return
             except OSError:
-                if self._process.poll() is not None or time.monotonic() > end:
+                if self._has_ended() or time.monotonic() > end:
                     text = self._log.read_text("utf-8", "replace")[-2_000:]
                     raise RuntimeError(f"NATS did not start: {text}") from None
-                time.sleep(0.01)
+
+    def _has_ended(self) -> bool:
+        """Waits for a moment whether it ends."""
+        try:
+            assert self._process is not None
+            self._process.wait(0.01)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
 
     def stop(self) -> None:
         """Ends it; what it has acknowledged is kept."""

@@ -97,7 +97,7 @@ def test_in_structured_mode_the_message_is_the_whole_cloud_event(server, opened)
     assert (body["type"], body["data"]["type"]) == ("dev.lochan.CONTENT_STORED", "CONTENT_STORED")
 
 
-def test_without_jetstream_whoever_listens_gets_it(server, opened):
+def test_without_jetstream_it_goes_to_those_that_listen(server, opened):
     sink = opened(server, jetstream=False, subject="lake.changes")
 
     async def work(client: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Publishes each event to NATS: to a stream of JetStream, or to whoever listens.
+"""Publishes each event to NATS: to a stream of JetStream, or to those that listen.
 
 The subject is that of the settings, then the repository and the type, such as
 `lochan.default.COMMIT`. Each message has the id of its event as `Nats-Msg-Id`, by which a stream
@@ -124,6 +124,9 @@ class NatsSubscriber(EventListener):
                     )
                 else:
                     await client.publish(subject, message.body, headers=headers)
+                    # The client writes its first question before a message that it still holds:
+                    # only the answer to the second one comes after the message.
+                    await client.flush(int(_TIMEOUT_S))
                     await client.flush(int(_TIMEOUT_S))
                     # A message that may not be sent is not answered, but reported before.
                     report = self._take_report()
