@@ -15,6 +15,7 @@ from typing import Final, LiteralString
 
 import psycopg
 
+from lochan.stores.postgres import cockroach
 from lochan.stores.postgres.tables import Table
 
 # Any number will do, as long as every Lochan uses the same one.
@@ -59,6 +60,10 @@ def statements(schema: str) -> list[str]:
 def create_schema(connection: psycopg.Connection[tuple[object, ...]], schema: str) -> None:
     """Creates what is missing; harmless if nothing is, or if other processes do the same."""
     if _count(connection, _FOUND, schema) == 3:
+        return
+    if cockroach.find_version(connection) is not None:
+        for statement in cockroach.statements(schema):
+            connection.execute(statement.encode())
         return
     with connection.transaction():
         # Another process may be creating them, which takes longer than a row is ever locked.

@@ -22,6 +22,7 @@ from psycopg.pq import TransactionStatus
 
 from lochan.base.errors import Unavailable
 from lochan.process import Descriptor, after_fork, never_destroy
+from lochan.stores.postgres import cockroach
 from lochan.stores.postgres.address import Address
 from lochan.stores.postgres.failures import describe
 from lochan.stores.postgres.watchdog import Watchdog
@@ -71,6 +72,7 @@ class Session:
         self._watchdog = watchdog
         self._timeout_s = address.statement_timeout_ms / 1_000 + ANSWER_GRACE_S
         self._connection = _connect(address)
+        self.is_cockroach = cockroach.find_version(self._connection) is not None
         # The driver may close its descriptor at any time; shutting down a copy always works.
         self._socket = socket.socket(fileno=os.dup(self._connection.fileno()))
         self._descriptors = [Descriptor(each.fileno()) for each in (self._connection, self._socket)]
@@ -174,10 +176,14 @@ class Session:
 
     def _set_up(self, address: Address) -> bool:
         """Applies the settings; returns whether the server synchronises its files at all."""
-        settings = _SETTINGS | {
+        bounds = {
             "statement_timeout": str(address.statement_timeout_ms),
             "lock_timeout": str(address.lock_timeout_ms),
         }
+        if self.is_cockroach:
+            self.run(lambda connection: _set_cockroach(connection, cockroach.SETTINGS | bounds))
+            return True
+        settings = _SETTINGS | bounds
         arguments = (list(settings), list(settings.values()))
 
         row = self.run(
@@ -186,12 +192,26 @@ class Session:
         return row is not None and row[0] == "on"
 
 
+def _set_cockroach(connection: Connection, settings: dict[str, str]) -> None:
+    for name, value in settings.items():
+        connection.execute(f"SET {name} = '{value}'".encode(), prepare=False)
+    connection.execute(cockroach.ONE_STATEMENT, prepare=False)
+
+
 def _connect(address: Address) -> Connection:
     try:
         connection = address.connect()
     except psycopg.Error as error:
         message = address.scrub(describe(error))
         raise Unavailable(f"cannot connect to {address.printable}: {message}") from None
+    version = cockroach.find_version(connection)
+    if version is not None:
+        try:
+            cockroach.check_version(version, address.printable)
+        except Unavailable:
+            connection.close()
+            raise
+        return connection
     if connection.info.server_version >= SERVER_VERSION_MIN * 10_000:
         return connection
     connection.close()

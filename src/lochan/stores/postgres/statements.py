@@ -124,7 +124,7 @@ def apply(schema: str, table: Table, condition: Condition, adds: Sequence[Table]
     Objects are added only if the row was won: a lost write stores nothing, not even a log
     record. All rows of the call share the row's new stamp.
     """
-    stamp, only_if = "(SELECT w.stamp FROM won w)", "EXISTS (SELECT FROM won) AND "
+    stamp, only_if = "(SELECT w.stamp FROM won w)", "EXISTS (SELECT 1 FROM won) AND "
     parts = [f"won AS ({_set(schema, table, condition)})"]
     parts += [f"{add.value}_added AS ({_add(schema, add, stamp, only_if)})" for add in adds]
     return f"WITH {', '.join(parts)} SELECT w.stamp FROM won w".encode()
@@ -155,7 +155,7 @@ def _add_each(schema: str, table: Table) -> str:
         f"INSERT INTO {_at(schema, table)} AS t ({_COLUMNS}) "
         "SELECT DISTINCT ON (x.p, x.k, x.d) x.p, x.k, x.d, x.r, x.v, %b, w.stamp "
         f"FROM {items} AS x(p, k, d, r, v, o) JOIN won w ON w.n = x.o "
-        f"WHERE NOT EXISTS (SELECT FROM {_at(schema, table)} o WHERE o.partition = x.p "
+        f"WHERE NOT EXISTS (SELECT 1 FROM {_at(schema, table)} o WHERE o.partition = x.p "
         "AND o.key = x.k AND o.digest = x.d AND o.half_day >= %b) ORDER BY x.p, x.k, x.d "
         "ON CONFLICT (partition, key, digest) DO UPDATE SET half_day = excluded.half_day, "
         "stamp = excluded.stamp WHERE t.half_day < excluded.half_day"
@@ -211,7 +211,7 @@ def _add(schema: str, table: Table, stamp: str, only_if: str) -> str:
     return (
         f"INSERT INTO {_at(schema, table)} AS t ({_COLUMNS}) "
         f"SELECT x.p, x.k, x.d, x.r, x.v, %b, {stamp} FROM {_ITEMS} AS x(p, k, d, r, v) "
-        f"WHERE {only_if}NOT EXISTS (SELECT FROM {_at(schema, table)} o WHERE o.partition = x.p "
+        f"WHERE {only_if}NOT EXISTS (SELECT 1 FROM {_at(schema, table)} o WHERE o.partition = x.p "
         "AND o.key = x.k AND o.digest = x.d AND o.half_day >= %b) "
         "ON CONFLICT (partition, key, digest) DO UPDATE SET half_day = excluded.half_day, "
         "stamp = excluded.stamp WHERE t.half_day < excluded.half_day"

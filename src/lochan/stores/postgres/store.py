@@ -36,7 +36,7 @@ from lochan.kv.arguments import (
     check_partition,
     check_range,
 )
-from lochan.kv.defaults import NO_OBJECTS, apply_in_turn
+from lochan.kv.defaults import NO_OBJECTS, PlainHold, apply_in_turn
 from lochan.kv.store import (
     Adds,
     Capabilities,
@@ -54,8 +54,9 @@ from lochan.kv.store import (
 )
 from lochan.kv.walk import WalkPage
 from lochan.process import after_fork
-from lochan.stores.postgres import statements
+from lochan.stores.postgres import cockroach, statements
 from lochan.stores.postgres.address import Address
+from lochan.stores.postgres.cockroach import Conflicts
 from lochan.stores.postgres.failures import read_failure, write_failure
 from lochan.stores.postgres.hold import HOLD_TIMEOUT_S, LockedRow
 from lochan.stores.postgres.pool import Pool
@@ -102,6 +103,7 @@ class PostgresStore:
         self._writes = 0
         self._holds: set[LockedRow] = set()
         self._printable = address.printable
+        self._is_cockroach = False
         self._watchdog = Watchdog()
         self._pool = Pool(lambda: Session(address, self._watchdog), address.pool)
         after_fork(self, PostgresStore._forked)
@@ -110,7 +112,9 @@ class PostgresStore:
         except BaseException:
             self.close()
             raise
-        self._capabilities = msgspec.structs.replace(CAPABILITIES, durable_on_return=durable)
+        self._capabilities = msgspec.structs.replace(
+            CAPABILITIES, durable_on_return=durable, row_locks=not self._is_cockroach
+        )
 
     def __repr__(self) -> str:
         return f"PostgresStore({self._printable})"
@@ -251,9 +255,11 @@ class PostgresStore:
         ]
 
     def hold(self, partition: Partition, key: bytes) -> Hold:
-        """Locks a row for the next `apply`; an absent row is not locked."""
+        """Locks a row for the next `apply`; an absent row is not locked, on CockroachDB none is."""
         self._pool.check_open()
         check_name(partition, key)
+        if self._is_cockroach:
+            return PlainHold(self, self.get(partition, key))
         session = self._pool.take(to_hold=True)
         try:
             query = statements.hold(self._schema, table_of(partition))
@@ -327,6 +333,7 @@ class PostgresStore:
             session.run(
                 lambda connection: create_schema(connection, self._schema), _CREATE_TIMEOUT_S
             )
+            self._is_cockroach = session.is_cockroach
             return session.fsync
         except psycopg.Error as error:
             raise Unavailable(
@@ -350,8 +357,9 @@ class PostgresStore:
         return self._execute(query, arguments, lambda error, _: read_failure(error))
 
     def _write(self, query: bytes, arguments: Arguments) -> list[Row]:
+        failure = cockroach.write_failure if self._is_cockroach else write_failure
         return self._execute(
-            query, arguments, lambda error, session: write_failure(error, broken=session.broken)
+            query, arguments, lambda error, session: failure(error, broken=session.broken)
         )
 
     def _execute(
@@ -360,13 +368,17 @@ class PostgresStore:
         arguments: Arguments,
         failure: Callable[[psycopg.Error, Session], LochanError],
     ) -> list[Row]:
-        session = self._pool.take()
-        try:
-            return session.execute(query, arguments)
-        except psycopg.Error as error:
-            raise failure(error, session) from error
-        finally:
-            self._pool.give(session)
+        conflicts = Conflicts() if self._is_cockroach else None
+        while True:
+            session = self._pool.take()
+            try:
+                return session.execute(query, arguments)
+            except psycopg.Error as error:
+                broken, problem = session.broken, failure(error, session)
+                if conflicts is None or not conflicts.may_repeat(error, broken=broken):
+                    raise problem from error
+            finally:
+                self._pool.give(session)
 
     def _finish(self, session: Session, adds: Adds, condition: SetIf) -> Outcome:
         """The `apply` of a hold."""
