@@ -45,7 +45,10 @@ def cockroach_store(url: str) -> Iterator[Store]:
     store.close()
 
 
-class TestCockroachStandIn(*PLAIN_CONTRACTS, DurabilityContract, WalkContract):  # type: ignore[misc]
+SUITES = (*PLAIN_CONTRACTS, DurabilityContract, WalkContract)
+
+
+class TestCockroachStandIn(*SUITES):  # type: ignore[misc]
     @pytest.fixture
     def stores(self, url: str) -> Iterator[list[Store]]:
         stores = [open_store(url)]
