@@ -31,7 +31,7 @@ CLIENTS = 12
 MET = counted(6, CLIENTS)
 """So many clients meet each outage before it ends; the others get their replies later."""
 
-WRITES = counted(300, 5_000)
+WRITES = counted(200, 5_000)
 """Acknowledged writes of one round."""
 
 ROUNDS = counted(1, 4)
