@@ -80,14 +80,20 @@ class Files(FileUseCases):
         metadata: FileMetadata | None = None,
         content_type: str | None = None,
         condition: WriteCondition = UNCONDITIONAL,
+        check_source: CheckFile | None = None,
     ) -> FileInfo:
-        """Stages a file with the bytes of another one, which are not copied."""
+        """Stages a file with the bytes of another one, which are not copied.
+
+        `check_source` gets that file as it is copied, and raises to refuse it.
+        """
         key, source_key = file_key(path), file_key(source_path)
         actions = actions_of_write(Action.WRITE_CONTENT, condition)
         row = self._decide(call, branch, [key], *actions)
 
         def copied() -> _Planned:
             found = self._get(call, source, source_key)
+            if check_source is not None:
+                check_source(info_of(source_path, found))
             kept = self._places.keep(found)
             return _Planned(_changed(found, metadata, content_type), condition, kept)
 
@@ -217,6 +223,10 @@ class Files(FileUseCases):
             return info_of(path, stored)
 
         return kept.do(write)
+
+
+CheckFile = Callable[[FileInfo], None]
+"""Raises to refuse a file."""
 
 
 class _Planned(msgspec.Struct, frozen=True):

@@ -160,8 +160,15 @@ class PartCopies:
         repository, call = self._copies.open(exchange, source)
         info = repository.files.stat(call, source.spec, source.path)
         check_copy(headers, info)
-        wanted = _copied_range(headers.get("x-amz-copy-source-range"), info)
-        stream = repository.files.open(call, source.spec, source.path, wanted)
+        text = headers.get("x-amz-copy-source-range")
+        stream = repository.files.open(call, source.spec, source.path, _copied_range(text, info))
+        try:
+            # Once more as it was opened: the object may have been replaced since.
+            check_copy(headers, stream.info)
+            _copied_range(text, stream.info)
+        except LochanError:
+            stream.close()
+            raise
         if stream.end - stream.start > PART_BYTES_MAX:
             stream.close()
             raise Refusal("A part has at most 5 GiB; copy a range.", 400, "EntityTooLarge")

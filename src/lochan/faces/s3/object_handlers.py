@@ -283,11 +283,11 @@ class Copies:
         headers = exchange.request.headers
         check_demands(headers)
         source = read_copy_source(headers)
-        info: FileInfo = await exchange.run(partial(self._stat, exchange, source))
+        await exchange.run(partial(self._check, exchange, source))
         if source.bucket == exchange.repository.name:
             copied: FileInfo = await exchange.run(partial(self._copy_here, exchange, source))
         else:
-            copied = await self._copy_bytes(exchange, source, info)
+            copied = await self._copy_bytes(exchange, source)
         fields = [("LastModified", xml_time(copied.modified_us)), ("ETag", quoted(copied.etag))]
         return answer("CopyObjectResult", fields)
 
@@ -301,11 +301,11 @@ class Copies:
         repository.describe(call)
         return repository, call
 
-    def _stat(self, exchange: Exchange, source: CopySource) -> FileInfo:
+    def _check(self, exchange: Exchange, source: CopySource) -> None:
+        """Refuses a source before anything is written; it is checked again as it is copied."""
         repository, call = self.open(exchange, source)
         info = repository.files.stat(call, source.spec, source.path)
         check_copy(exchange.request.headers, info)
-        return info
 
     def _copy_here(self, exchange: Exchange, source: CopySource) -> FileInfo:
         headers = exchange.request.headers
@@ -329,14 +329,28 @@ class Copies:
                 metadata_of(headers) if replaces else None,
                 content_type_of(headers) if replaces else None,
                 condition_of(headers),
+                partial(check_copy, headers),
             )
         except ReferenceNotFound as error:
             raise no_branch(error) from None
 
-    async def _copy_bytes(self, exchange: Exchange, source: CopySource, info: FileInfo) -> FileInfo:
+    async def _copy_bytes(self, exchange: Exchange, source: CopySource) -> FileInfo:
         headers = exchange.request.headers
         branch, path = write_target(exchange)
         replaces = _replaces(headers)
+
+        def start() -> FileStream:
+            repository, call = self.open(exchange, source)
+            stream = repository.files.open(call, source.spec, source.path)
+            try:
+                check_copy(headers, stream.info)
+            except LochanError:
+                stream.close()
+                raise
+            return stream
+
+        stream: FileStream = await exchange.run(start)
+        info = stream.info
         properties = FileProperties(
             content_type=content_type_of(headers) if replaces else info.content_type,
             metadata=metadata_of(headers) if replaces else info.metadata,
@@ -344,12 +358,6 @@ class Copies:
             sha256=info.sha256,
         )
         begin = partial(_begin, exchange, branch, path, properties, condition_of(headers))
-
-        def start() -> FileStream:
-            repository, call = self.open(exchange, source)
-            return repository.files.open(call, source.spec, source.path)
-
-        stream: FileStream = await exchange.run(start)
         return await receive(exchange, begin, copied_bytes(exchange, stream), stream.end)
 
 
