@@ -21,6 +21,7 @@ from lochan.base.names import RefName
 from lochan.kernel.repository import Ports
 from lochan.model.commits import CommitMeta, Put
 from lochan.model.contents import Namespace
+from lochan.model.events import REFERENCE_CREATED, EventReference, ReferenceCreated
 from lochan.model.requests import (
     MergeRequest,
     MoveRequest,
@@ -30,6 +31,7 @@ from lochan.model.requests import (
     TransplantRequest,
 )
 from lochan.model.specs import ReferenceSpec, parse_spec
+from lochan.service.event_streams import EventRights
 from lochan.service.pages import Selection
 from lochan.service.pending_writes import PendingWrite
 from lochan.service.repositories import Repositories
@@ -94,6 +96,21 @@ MERGED = [MERGE_BY_NAME, READ_SIDE, MERGE]
 NAMESPACE = [READ_MAIN, ENTRIES_MAIN, COMMIT]
 
 META = CommitMeta(message="m")
+
+CREATED = ReferenceCreated(
+    id="1",
+    type=REFERENCE_CREATED,
+    time_us=0,
+    sent_by="here",
+    initiator="me",
+    roles=(),
+    repository="repo",
+    reference=EventReference("main", "refs/heads/main", "BRANCH", 1),
+    version=1,
+    operation="",
+    hash_after=EMPTY_ID.hex(),
+)
+NO_EVENTS = EventRights(reads_log=False, names=None, contents=None, views_all=False)
 
 
 def merge(one: Repository, call: Call, **more: Any) -> Any:
@@ -265,6 +282,29 @@ CASES = {
         [LOG_MAIN, (A.READ_LOG, "side", True)],
     ),
     **FILE_CASES,
+    "event_streams.scope": Case(
+        lambda one, call: one.event_streams.scope(call, "main", resumes=False), [LOG_MAIN]
+    ),
+    "event_streams.position_at": Case(
+        lambda one, call: one.event_streams.position_at(call, RefName("main"), 0), [LOG_MAIN]
+    ),
+    "event_streams.reads_log": Case(
+        lambda one, call: one.event_streams.reads_log(call, RefName("main")),
+        [],
+        [(A.READ_LOG, "main", False)],
+    ),
+    "event_streams.reads_every_log": Case(
+        lambda one, call: one.event_streams.reads_every_log(call), [], [(A.READ_LOG, None, False)]
+    ),
+    "event_streams.rights": Case(
+        lambda one, call: one.event_streams.rights(call, RefName("main")),
+        [],
+        [(A.READ_LOG, "main", False), (A.VIEW_REFERENCE, None, False)],
+    ),
+    # It judges by rights that it is given.
+    "event_streams.shown": Case(
+        lambda one, call: one.event_streams.shown(call, NO_EVENTS, CREATED), [], []
+    ),
     "objects.get": Case(
         lambda one, call: one.objects.get(call, []),
         [(A.EXCHANGE_OBJECTS, None, False)],
