@@ -240,11 +240,14 @@ class DurableDelivery:
         """What it does at the moment."""
         if self._is_cancelled:
             return SubscriptionState.CANCELLED
-        if self._is_open or self._calls.take_too_long():
+        if self._calls.take_too_long():
             return SubscriptionState.TRIPPED
-        if self._calls.is_failing:
-            return SubscriptionState.FAILING
-        return SubscriptionState.RUNNING if self._lease.is_held else SubscriptionState.STANDBY
+        if not self._lease.is_held:
+            return SubscriptionState.STANDBY
+        if self._is_open:
+            return SubscriptionState.TRIPPED
+        is_failing = self._calls.is_failing
+        return SubscriptionState.FAILING if is_failing else SubscriptionState.RUNNING
 
     def _is_paused(self) -> bool:
         if self._is_idle and self._noted:

@@ -46,7 +46,8 @@ class EventListener:
     Each defaults to `on_event`; so does a type that this class does not know. A method that raises
     is called again with the same event, a few times; `events/reactions.py` has exceptions that ask
     for a pause, or for no other call. It should return soon: one that takes longer
-    than the limit trips its subscription, and events are dropped until it returns.
+    than the limit trips its subscription; with delivery at most once events are dropped until it
+    returns, with delivery at least once another server may deliver the same event.
     """
 
     def on_event(self, event: Event) -> None:
@@ -196,7 +197,10 @@ class Subscription(Protocol):
         ...
 
     def cancel(self) -> None:
-        """Ends it: what is queued is dropped, and no event follows the call that is under way."""
+        """Ends it: what is queued is dropped, and no event follows the call that is under way.
+
+        A durable cursor stays; the next subscription with its name goes on from there.
+        """
         ...
 
 
