@@ -21,7 +21,6 @@ from lochan.faces.events.face import EventsFace
 from lochan.faces.events.signals import FollowerSignals
 from lochan.faces.files.face import FilesFace
 from lochan.faces.nessie.face import nessie_faces
-from lochan.kernel.context import Tuning
 from lochan.kernel.repository import Ports
 from lochan.kv.store import Store
 from lochan.model.access import AccessPolicy, Statement
@@ -187,10 +186,7 @@ def stream_server(
     reader = FeedReader(ports, poll_ms=100)
     with tempfile.TemporaryDirectory(prefix="lochan-stream-") as folder:
         places = Places(Path(folder))
-        tuning = Tuning(observer=reader.feeds)
-        repositories = Repositories(
-            store, ports, policy=access.policy, tuning=tuning, files=places.support()
-        )
+        repositories = Repositories(store, ports, policy=access.policy, files=places.support())
         known = access.authentication
         signals = FollowerSignals(heartbeat_s)
         faces: Sequence[Any] = [

@@ -38,9 +38,12 @@ class FeedReader:
         self.feeds.wake = self._wake
         after_fork(self, FeedReader._forget)
 
-    def observer(self, runner: EventRunner | None) -> SettledObserver:
-        """Returns what gets the changes of this process: the feeds, after subscriptions if any."""
-        return self.feeds if runner is None else JointObserver(runner.hub, self.feeds)
+    def observer(self, runner: EventRunner | None) -> SettledObserver | None:
+        """Returns what gets the changes of this process from its start on.
+
+        Without subscriptions nothing does: a repository that is followed is observed from then on.
+        """
+        return None if runner is None else JointObserver(runner.hub, self.feeds)
 
     def close(self) -> None:
         """Ends the thread."""

@@ -6,7 +6,8 @@ events, and keeps the last changes in memory. Followers take them from there, ea
 a follower is a number, that of the next change. One that is so slow that its change is not kept any
 more goes on from the store, from its token (`past_changes.py`).
 
-1. `EventFeeds.attend` makes the feed of a scope if there is none: it begins at the present.
+1. `EventFeeds.attend` makes the feed of a scope if there is none: it begins at the present. From
+   the first one on, the changes of its repository are observed.
 2. A change that this process makes wakes the feed (`settle`), and so does an interval, for changes
    that other servers make. Both only lead to a reading: what is reported comes from history, so a
    change that wakes nothing is found by the interval, and one that wakes twice is reported once.
@@ -329,6 +330,9 @@ class EventFeeds:
                 self._feeds = {**self._feeds, key: feed}
             feed.followers += 1
             self.followers += 1
+        if context.observer is None:
+            # Until now nothing had to be reported, and writers paid nothing for it.
+            context.observer = self
         try:
             feed.start()
         except LochanError:
