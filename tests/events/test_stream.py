@@ -11,6 +11,7 @@ import pytest
 
 from lochan.base.limits import events as limits
 from lochan.events import feeds
+from lochan.faces.events import follower
 from lochan.stores.memory.store import MemoryStore
 from lochan.transport import quotas
 from tests.events.streamed import Message, StreamServer, stream_server
@@ -160,6 +161,21 @@ def test_a_change_with_more_events_than_are_shared_comes_in_parts(served, monkey
     past = served.past(start)
     assert ids(live) == ids(past)
     assert ids(served.past(live[4].id)) == ids(past)[5:]
+
+
+def test_a_filter_that_accepts_nothing_moves_through_the_past(served, monkeypatch):
+    with served.follow() as followed:
+        start = followed.position()
+    for number in range(12):
+        served.commit("main", f"passed-{number}")
+    end = served.past(start)[-1].id
+    monkeypatch.setattr(follower, "STREAM_PAST_EVENTS", 4)
+    with served.follow(start, type="TRANSPLANT", follow="false") as followed:
+        positions = [one.id for one in followed.messages()]
+    assert positions[-1] == end
+    monkeypatch.undo()
+    left = [len(served.past(position, type="COMMIT")) for position in positions]
+    assert left == [8, 4, 0]
 
 
 def test_a_follower_that_is_too_slow_is_sent_back_to_its_token(served, monkeypatch):

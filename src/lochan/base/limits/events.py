@@ -185,7 +185,7 @@ STREAM_HEARTBEAT_MS: Final = 15_000
 # Bytes of events that are written in one piece.
 STREAM_PIECE_BYTES: Final = 65_536
 
-# Events of the past that are made in one turn of a thread.
+# Events of the past that are made in one turn of a thread, whether they are sent or not.
 STREAM_PAST_EVENTS: Final = 200
 
 # Patterns of one kind in the query of a stream: each is compared with each event.

@@ -136,13 +136,14 @@ class Follower:
         self._rights: dict[RefName, EventRights] = {}
         # What the client has as its position.
         self._sent = ""
+        # What was read of the past, in whole changes.
+        self._passed: Delivered | None = None
 
     async def parts(self) -> AsyncGenerator[bytes, None]:
         """Yields the messages."""
         try:
             if self._opened.past is not None:
-                past = self._past_messages(self._opened.past)
-                while piece := await self._next_piece(past):
+                async for piece in self._pieces(self._past_messages(self._opened.past)):
                     yield piece
             number = self._opened.number
             yield self._position(self._opened.delivered)
@@ -164,7 +165,7 @@ class Follower:
                         large = self._messages(
                             change.name, change.change, change.before, change.after
                         )
-                        while piece := await self._next_piece(large):
+                        async for piece in self._pieces(large):
                             yield piece
                     elif piece := self._shared(change):
                         yield piece
@@ -231,9 +232,11 @@ class Follower:
             yield server_sent_events.encode_line(one.event.type, event_id, data)
 
     def _past_messages(self, past: PastChanges) -> Iterator[bytes]:
-        """Yields the messages of the changes before the present."""
+        """Yields the messages of the changes before the present; nothing for what is not sent."""
         for one in past:
             yield from self._messages(one.name, one.change, one.before, one.after, one.skipped_to)
+            self._passed = one.after
+            yield b""
 
     def _messages(
         self,
@@ -243,7 +246,10 @@ class Follower:
         after: Delivered,
         skipped_to: str = "",
     ) -> Iterator[bytes]:
-        """Yields the messages of one change, of any size; without those that were received."""
+        """Yields the messages of one change, of any size; without those that were received.
+
+        For each event that is not sent it yields nothing, so that there is an end to each turn.
+        """
         if skipped_to and not any(one.id == skipped_to for one in self._events(change)):
             # The filter was another one then.
             skipped_to = ""
@@ -252,9 +258,11 @@ class Follower:
         for event in self._events(change):
             if skipped_to:
                 skipped_to = "" if event.id == skipped_to else skipped_to
+                yield b""
                 continue
             shown = self._shown(name, event)
             if shown is None:
+                yield b""
                 continue
             if waiting is not None:
                 yield _line(waiting, ids.of(waiting.event))
@@ -268,11 +276,21 @@ class Follower:
             return self._builder.build(change, CHANGE_TYPES, lambda _: True)
         return self._builder.build(change, wanted.wanted_types(change), wanted.accepts_key)
 
-    async def _next_piece(self, messages: Iterator[bytes]) -> bytes:
-        """Makes a few messages in a thread; empty at the end."""
-        await self._authenticate()
-        piece: bytes = await self._exchange.run(partial(_take_piece, messages))
-        return piece
+    async def _pieces(self, messages: Iterator[bytes]) -> AsyncGenerator[bytes, None]:
+        """Yields messages that are made in threads, a few in each turn.
+
+        After a turn without any the client gets its position, and knows that the stream is alive.
+        """
+        while True:
+            await self._authenticate()
+            piece, is_over = await self._exchange.run(partial(_take_piece, messages))
+            if piece:
+                yield piece
+            if is_over:
+                return
+            if not piece:
+                passed = self._passed
+                yield server_sent_events.KEEP_ALIVE if passed is None else self._position(passed)
 
     def _position(self, delivered: Delivered) -> bytes:
         """Returns what moves the position of the client, or only shows that the stream is alive."""
@@ -338,12 +356,14 @@ def _encode(shown: ShownEvent) -> bytes:
     return encode_event(shown.event, STREAM_EVENT_BYTES_MAX, shown.left_out)
 
 
-def _take_piece(messages: Iterator[bytes]) -> bytes:
+def _take_piece(messages: Iterator[bytes]) -> tuple[bytes, bool]:
+    """Returns the messages of some events, and whether there are no more."""
     found: list[bytes] = []
     size = 0
-    for message in messages:
-        found.append(message)
-        size += len(message)
-        if len(found) == STREAM_PAST_EVENTS or size >= STREAM_PIECE_BYTES:
-            break
-    return b"".join(found)
+    for taken, message in enumerate(messages, 1):
+        if message:
+            found.append(message)
+            size += len(message)
+        if taken >= STREAM_PAST_EVENTS or size >= STREAM_PIECE_BYTES:
+            return b"".join(found), False
+    return b"".join(found), True
