@@ -177,6 +177,19 @@ def test_rights_are_those_of_every_other_face(shared):
     assert shared.get("main/access/public/a") == b"1"
 
 
+def test_two_keys_of_one_object_are_both_refused(shared):
+    with shared.admin() as client:
+        client.references.create("kept/one", None)
+        client.files.put("kept/one", "a", b"kept")
+    client = shared.client(*shared.user("looker", Statement(effect="allow", actions=("read",))))
+    keys = ["kept%2Fone/a", "kept%2fone/a"]
+    named = {"Objects": [{"Key": key} for key in keys]}
+    found = client.delete_objects(Bucket=REPOSITORY, Delete=named)
+    assert "Deleted" not in found
+    assert [one["Key"] for one in found["Errors"]] == keys
+    assert shared.get(keys[0]) == b"kept"
+
+
 def test_a_key_that_was_deleted_counts_no_more(shared):
     key, secret = shared.user("short-lived")
     client = shared.client(key, secret)

@@ -210,7 +210,8 @@ def delete_objects(exchange: Exchange) -> Response:
 def _delete_all(exchange: Exchange, rows: list[dict[str, str]]) -> dict[str, LochanError]:
     """Deletes objects, those of one branch at once; returns the failures by their keys."""
     failures: dict[str, LochanError] = {}
-    branches: dict[str, dict[str, str]] = {}
+    # Two keys may be of one file: a slash in the name of a branch has two spellings.
+    branches: dict[str, dict[str, list[str]]] = {}
     for row in rows:
         key = row["Key"]
         if row.get("VersionId", "null") not in ("null", ""):
@@ -223,7 +224,7 @@ def _delete_all(exchange: Exchange, rows: list[dict[str, str]]) -> dict[str, Loc
             except LochanError as error:
                 failures[key] = error
             else:
-                branches.setdefault(branch, {})[path] = key
+                branches.setdefault(branch, {}).setdefault(path, []).append(key)
     files, call = exchange.repository.files, read_call(exchange)
     for branch, paths in branches.items():
         try:
@@ -232,10 +233,10 @@ def _delete_all(exchange: Exchange, rows: list[dict[str, str]]) -> dict[str, Loc
             raise
         except (Denied, NotFound, Invalid):
             # One of them may not be deleted: each gets its own answer.
-            for path, key in paths.items():
+            for path, keys in paths.items():
                 failure = _attempt(partial(files.delete, call, branch, path))
                 if failure is not None:
-                    failures[key] = failure
+                    failures |= dict.fromkeys(keys, failure)
     return failures
 
 
