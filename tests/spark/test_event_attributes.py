@@ -1,7 +1,7 @@
 """Every attribute of the seed's table, caused by a pipeline on Spark: a line for each change.
 
-What requests cause directly is in `tests/events/test_face_attributes.py`. An audited write makes a
-branch of its own, commits there, merges it and deletes it.
+What requests cause directly is in `tests/events/test_face_attributes.py`. An audited write
+commits on a branch of its own, tries the merge on a second one, merges, and deletes both.
 """
 
 from __future__ import annotations
@@ -46,11 +46,15 @@ TABLE: dict[str, tuple[Callable[[Lake], Any], dict[str, list[str]]]] = {
         audited,
         {
             "main": ["MERGE", "CONTENT_STORED"],
-            "own": ["REFERENCE_CREATED", *STORED, "REFERENCE_DELETED"],
+            "audit": ["REFERENCE_CREATED", *STORED, "REFERENCE_DELETED"],
+            "publish": [
+                *("REFERENCE_CREATED", "MERGE", "CONTENT_STORED"),
+                "REFERENCE_DELETED",
+            ],
         },
     ),
 }
-"""What a pipeline does, and the types on `main` and on a branch of its own."""
+"""What a pipeline does, and the types on `main` and on branches of its own."""
 
 
 def read_stream(server: str, token: str = "") -> tuple[str, list[dict[str, Any]]]:
@@ -64,7 +68,11 @@ def read_stream(server: str, token: str = "") -> tuple[str, list[dict[str, Any]]
 
 
 def where(event: dict[str, Any]) -> str:
-    return "main" if event["reference"]["name"] == "main" else "own"
+    """Returns the purpose of a reference."""
+    name = event["reference"]["name"]
+    if name == "main":
+        return "main"
+    return "publish" if "-publish-" in name else "audit"
 
 
 @pytest.mark.parametrize("name", TABLE)
