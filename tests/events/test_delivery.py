@@ -32,6 +32,7 @@ from lochan.stores.memory.store import MemoryStore
 from lochan.system import SystemClock, SystemRandom, ThreadWaiting
 from lochan.testing.ports import ManualClock
 from tests.events.collector import Collector, collected
+from tests.events.served import commit_over_http, served
 from tests.service.bench import table
 
 
@@ -261,6 +262,21 @@ def test_a_blocked_and_a_broken_subscriber_change_nothing_for_others():
             repository.commits.commit("main", name, [Put(key=(name,), content=table(name))])
         blocked.release.set()
     assert messages(collector) == [str(n) for n in range(20)]
+
+
+def test_no_request_waits_for_a_subscriber():
+    runner = EventRunner(Ports(SystemClock(), SystemRandom(), ThreadWaiting()))
+    blocked = [Blocked() for _ in range(5)]
+    for one in blocked:
+        runner.hub.subscribe(one)
+    with served(runner, runner.hub.ports) as address:
+        for number in range(20):
+            # None of them has returned from its first call, and none will before the last reply.
+            commit_over_http(address, f"t{number}")
+        assert [one.status().delivered for one in runner.hub.deliveries] == [0] * 5
+    for one in blocked:
+        one.release.set()
+    runner.close()
 
 
 def test_a_subscriber_that_fails_at_its_start_is_cancelled_and_tried_again():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from threading import Semaphore
 from typing import Any
 
@@ -12,7 +14,7 @@ from lochan.assembly.events import EventRunner
 from lochan.embedded.repository import _ports
 from lochan.events.filters import EventFilter
 from lochan.events.observers import current_traceparent
-from lochan.events.subscribers import DeliveryOptions, EventListener
+from lochan.events.subscribers import DeliveryOptions, EventListener, SubscriptionState
 from lochan.kernel.repository import Ports
 from lochan.model.events import Event
 from lochan.telemetry.deliveries import DeliveryMetrics, ObservedDeliveries
@@ -132,6 +134,36 @@ def test_attempts_queues_and_failures_are_counted():
     assert of("lochan_event_queue", subscription="fine") == 0
     assert of("lochan_event_lag_seconds", subscription="fine") == 0
     assert of("lochan_event_state", subscription="fine", state="cancelled") == 1
+
+
+def test_the_page_lists_every_metric_and_every_attribute():
+    page = (Path(__file__).parents[2] / "docs" / "events.md").read_text()
+    section = page.partition("## Telemetry\n")[2].partition("\n## ")[0]
+    table = re.findall(r"^\| `(lochan_[a-z_]+)` \| (.*?) \|", section, re.MULTILINE)
+    listed = {name: set(re.findall("`([a-z]+)`", labels)) for name, labels in table}
+    watched = Watched()
+    watched.runner.hub.subscribe(Fussy(failures=1), None, QUICK, name="one")
+    with served(watched.runner, watched.ports, tracer=watched.traces) as address:
+        commit_over_http(address, "k", traceparent=PARENT)
+    watched.runner.close()
+    watched.traces.close()
+    found: dict[str, set[str]] = {}
+    for name, *labels in watched.samples():
+        name = re.sub("_(bucket|count|sum|created)$", "", name)
+        found.setdefault(name, set()).update({label for label, _ in labels} - {"le"})
+    assert listed == found
+    assert set(re.findall("`([a-z]+)`", section.partition("its state:")[2][:80])) == {
+        state.value for state in SubscriptionState
+    }
+    spans: list[Any] = list(watched.exporter.get_finished_spans())
+    used = {
+        name
+        for span in spans
+        if span.name in ("deliver one", "send one")
+        for name in span.attributes
+    }
+    dotted = re.findall(r"`((?:messaging|lochan|enduser|error)\.[a-z_.]+)`", section)
+    assert set(dotted) == used | {"error.type"}
 
 
 def test_without_a_sampled_request_there_is_no_context():
