@@ -9,22 +9,25 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Final
 
-from lochan.base.errors import Invalid
+from lochan.base.errors import Invalid, LochanError
 from lochan.faces.calls import read_call, write_call
 from lochan.faces.lakefs.answers import NO_CONTENT, answer
 from lochan.faces.lakefs.commits import commit_meta, logged
 from lochan.faces.lakefs.params import branch_of, path_of
 from lochan.faces.params import Handlers
+from lochan.model.commits import CommitMeta
 from lochan.model.files import ImportSource
 from lochan.model.specs import ReferenceSpec
 from lochan.transport.exchange import Exchange, Response
 from lochan.wire.codec import Reader
 from lochan.wire.lakefs import (
+    CommitJson,
     IdJson,
     ImportLocation,
     ImportStatusJson,
     LakefsImportIn,
     MessageJson,
+    commit_out,
 )
 
 _read_import: Final = Reader(LakefsImportIn)
@@ -59,8 +62,7 @@ def status(exchange: Exchange) -> Response:
     moment = datetime.fromtimestamp(job.updated_us / 1_000_000, UTC).isoformat()
     commit = None
     if job.is_completed:
-        spec = ReferenceSpec(None, job.hash)
-        commit = logged(exchange.repository.commit_log.get(read_call(exchange), spec))
+        commit = _made(exchange, branch, job.hash)
     return answer(
         ImportStatusJson(
             job.is_completed,
@@ -71,6 +73,18 @@ def status(exchange: Exchange) -> Response:
             MessageJson(job.error) if job.error else None,
         )
     )
+
+
+def _made(exchange: Exchange, branch: str, digits: str) -> CommitJson:
+    """Returns the commit of an import; its id alone if the branch has left it since.
+
+    It is read as one of its branch: a caller may have no right to name commits by their ids.
+    """
+    spec = ReferenceSpec(branch, digits)
+    try:
+        return logged(exchange.repository.commit_log.get(read_call(exchange), spec))
+    except LochanError:
+        return commit_out(CommitMeta(message="", hash=digits), 0)
 
 
 def cancel(exchange: Exchange) -> Response:
