@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from lochan.base.errors import ConditionFailed, Unavailable, UploadNotFound
+from lochan.base.errors import ConditionFailed, ReferenceNotFound, Unavailable, UploadNotFound
 from lochan.base.limits.storage import GRACE_S
 from lochan.model.files import FileProperties, UploadedPart, WriteCondition
 from lochan.model.specs import parse_spec
 from lochan.persist.uploads import UploadRows
+from lochan.service import multiparts as service_multiparts
 from tests.service.bench import ME, Bench
 from tests.service.file_bench import file_bench
 
@@ -91,6 +92,32 @@ def test_an_upload_does_not_pass_to_a_branch_that_was_made_again(bench):
     bench.branch("side", "main")
     with pytest.raises(UploadNotFound):
         multiparts.complete(ME, "side", "a", upload, parts)
+
+
+def test_an_upload_does_not_pass_to_a_branch_that_is_made_again_at_the_last_moment(
+    bench, monkeypatch
+):
+    bench.branch("side", "main")
+    repository = bench.repository
+    upload = repository.multiparts.create(ME, "side", "a")
+    part = repository.multiparts.begin_part(ME, "side", "a", upload, 1)
+    part.write(b"x")
+    parts = [part.finish()]
+    checked = []
+
+    def made_again(*given):
+        checked.append(is_of(*given))
+        if len(checked) == 3:
+            bench.references.delete(ME, "side", None)
+            bench.branch("side", "main")
+        return checked[-1]
+
+    is_of = service_multiparts._is_of
+    monkeypatch.setattr(service_multiparts, "_is_of", made_again)
+    with pytest.raises(ReferenceNotFound):
+        repository.multiparts.complete(ME, "side", "a", upload, parts)
+    assert checked == [True] * 3
+    assert repository.file_listings.uncommitted(ME, "side").items == ()
 
 
 def test_uploads_that_have_ended_or_rest_for_a_day_are_swept(bench):

@@ -216,7 +216,9 @@ class PartUploads(FileUseCases):
             operation=row.operation,
         )
         name, wanted = RefName(row.branch), staged_condition(condition)
-        info = info_of(path, self._staging.writer.put(name, key, entry, wanted))
+        put = self._staging.writer.put
+        # It may be deleted and created again at any moment.
+        info = info_of(path, put(name, key, entry, wanted, incarnation=row.incarnation))
         # e
         self._rows.record(row, _encode(info), self._context.retry())
         return info
