@@ -23,7 +23,7 @@ from lochan.catalog.types import ContentTypes
 from lochan.codec.elements import decode_file, same_state
 from lochan.codec.rows import ReferenceRow
 from lochan.events.changes import MERGE_MOVES, Change, committing_type, provenance_of
-from lochan.events.ids import event_id
+from lochan.events.ids import event_id, joined
 from lochan.index.difference import Difference
 from lochan.kernel.changes import diff_commits, own_changes
 from lochan.kernel.context import RepositoryContext
@@ -43,12 +43,12 @@ Wants = Callable[[bytes], bool]
 class _Common(msgspec.Struct, frozen=True):
     """What the events of one request have in common."""
 
-    facts: tuple[bytes, ...]
+    facts: bytes
     fields: dict[str, Any]
 
     def of(self, type_name: str, *facts: bytes) -> dict[str, Any]:
         """Returns the common fields of an event of a type."""
-        number = event_id(*self.facts, type_name.encode(), *facts)
+        number = event_id(self.facts + joined(type_name.encode(), *facts))
         return {**self.fields, "type": type_name, "id": number}
 
 
@@ -118,7 +118,7 @@ class EventBuilder:
         """Yields the events of a move: one of the reference, or a merge and its contents."""
         move, context = settled.move, change.context
         row = settled.after
-        facts = (
+        facts = joined(
             *_facts_of(context, row),
             move.version.to_bytes(8, "big"),
             move.operation,
@@ -148,7 +148,7 @@ class EventBuilder:
         made = provenance_of(view)
         when_us = 0 if view.body is None else view.body.created_us
         fields = self._fields(change, when_us, made.who, made.operation)
-        return _Common((*_facts_of(change.context, change.row), view.obj_id), fields)
+        return _Common(joined(*_facts_of(change.context, change.row), view.obj_id), fields)
 
     def _fields(
         self, change: Change, when_us: int, who: Initiator, operation: str

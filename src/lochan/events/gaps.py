@@ -7,7 +7,7 @@ from lochan.codec.cursors import ReplayPosition
 from lochan.codec.rows import ReferenceRow
 from lochan.events.builder import reference_of
 from lochan.events.cursor import Missed, RepositoryCursor, missed_of
-from lochan.events.ids import event_id
+from lochan.events.ids import event_id, joined
 from lochan.model.events import GAP, EventReference, GapFound
 
 _SEVERAL = EventReference("", "/refs", "", 0)
@@ -18,7 +18,7 @@ def gap_of_age(cursor: RepositoryCursor, missed: Missed, sent_by: str) -> GapFou
     context, row = cursor.context, cursor.row
     facts = (context.instance, row.subscriber.encode(), row.generation)
     return GapFound(
-        id=event_id(*facts, GAP.encode()),
+        id=event_id(joined(*facts, GAP.encode())),
         type=GAP,
         time_us=context.clock.now_us(),
         sent_by=sent_by,
@@ -48,7 +48,7 @@ def gap_of_history(
     facts = (context.instance, known.subscriber.encode(), name.encode(), *place)
     named = EventReference(name, "", "", at.incarnation) if row is None else reference_of(row)
     return GapFound(
-        id=event_id(*facts, GAP.encode()),
+        id=event_id(joined(*facts, GAP.encode())),
         type=GAP,
         time_us=context.clock.now_us(),
         sent_by=sent_by,

@@ -18,6 +18,7 @@ from lochan.kernel.history import ancestor_at
 from lochan.kernel.views import CommitSource, CommitView
 
 _KEY: Final = attrgetter("key")
+_UNIVERSES: Final = tuple(sorted(Universe))
 
 
 def diff_commits(
@@ -46,7 +47,7 @@ def diff_elements(
     """Yields the keys of [start, end) whose elements differ in any byte, in order."""
     if left.obj_id == right.obj_id:
         return
-    for universe in sorted(Universe):
+    for universe in _UNIVERSES:
         yield from diff(nodes, left.index(universe), right.index(universe), start, end)
 
 
@@ -77,7 +78,7 @@ def _at(
 ) -> list[Difference]:
     """Returns keys of both universes, in order, with their elements in two commits."""
     found: list[Difference] = []
-    for universe in sorted(Universe):
+    for universe in _UNIVERSES:
         keys = [key for key in own if key[0] == universe]
         if keys:
             elements = find_in_both(nodes, parent.index(universe), commit.index(universe), keys)
