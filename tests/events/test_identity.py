@@ -6,18 +6,24 @@ from typing import Any
 
 import pytest
 
-from lochan.access.policy import Rights
+from lochan.access.enforcement import EnforcedPolicy
+from lochan.access.policy import Call, Rights
 from lochan.assembly.events import EventRunner
 from lochan.assembly.subscribers import Registration
+from lochan.base.names import RefName
+from lochan.events.durable import DurableDelivery
 from lochan.events.identity import SubscriberIdentity, shown_to
 from lochan.events.subscribers import DeliveryOptions, SubscriptionState
 from lochan.model import events
 from lochan.model.access import Statement
 from lochan.model.commits import Delete
 from lochan.model.events import Event, EventReference, OtherEvent
+from lochan.service.event_streams import EventStreams
+from lochan.service.policy import Access
 from lochan.wire.events import encode_event
 from tests.access.access_world import Server, allow
 from tests.events.collector import Collector
+from tests.events.durable_bench import DurableServer, work
 from tests.events.test_attributes import put
 from tests.events.test_delivery import Bench
 
@@ -230,6 +236,64 @@ def test_a_type_that_is_not_judged_is_not_shown():
         fields={"key": CANARY},
     )
     assert shown_to(rights_of(reading()), unknown) is None
+
+
+_DENIED = Statement(effect="deny", actions=("view_reference",), references=("main",))
+
+POLICIES = {
+    "nothing": [allow("read_metrics")],
+    "everything": [reading()],
+    "one reference": [reading(references=("main",))],
+    "some keys": [reading(references=("main",), keys=("open", "x"), paths=("shown/*",))],
+    "names": [allow("view_reference", "read_log", "read_entries")],
+    "no log": [allow("view_reference", "read_entries", "read_content")],
+    "no view": [reading(), _DENIED],
+}
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_subscribers_and_followers_of_the_stream_see_the_same(name: str):
+    world = World()
+    change_everything(world.repository)
+    world.deliver()
+    rights = rights_of(*POLICIES[name])
+    call = Call("alice", rights=rights, repository="default")
+    access = Access("default", EnforcedPolicy())
+    repository = world.repository._repository
+    streams = EventStreams(repository.context, repository._resolver, access)
+    for event in world.whole.events:
+        reference = RefName(event.reference.name)
+        followed = streams.shown(call, streams.rights(call, reference), event)
+        shown = shown_to(rights, event)
+        assert (shown is None) == (followed is None), event
+        if shown is not None and followed is not None:
+            fields = set(followed.event.__struct_fields__) - set(followed.left_out)
+            for field in fields:
+                assert getattr(shown, field) == getattr(followed.event, field)
+
+
+def test_at_least_once_events_wait_for_the_user_and_hidden_ones_do_not_come():
+    durable = DurableServer()
+    users = Server(clock=durable.clock)
+    users.set_up()
+    bounded = Collector()
+    identity = SubscriberIdentity("alice", users.authenticator.find_user)
+    options = DeliveryOptions(cursor="alice")
+    delivery = durable.hub.subscribe(bounded, None, options, identity=identity)
+    assert isinstance(delivery, DurableDelivery)
+    for name in ("open", CANARY, "second"):
+        durable.commit(name)
+    work(delivery, durable.clock, pauses=5)
+    status = delivery.status()
+    assert (bounded.events, status.delivered, status.dead) == ([], 0, 0)
+    assert status.last_error.startswith("ReceiverRefused: there is no user 'alice'")
+    users.add_policy("own", reading(references=("main",), keys=("open", "second")))
+    users.add_user("alice", "own")
+    work(delivery, durable.clock, pauses=5)
+    stored = [event.key for event in bounded.events if isinstance(event, events.ContentStored)]
+    assert stored == [("open",), ("second",)]
+    listed = [event.operations for event in bounded.events if isinstance(event, events.CommitMade)]
+    assert [len(one) for one in listed] == [1, 0, 1]
 
 
 def test_outside_of_a_server_no_identity_is_accepted():
