@@ -8,12 +8,15 @@ from hashlib import sha256
 import pytest
 
 from lochan.base.errors import Invalid
+from lochan.embedded import Embedded, open_repository
 from lochan.kv.store import Adds, Kind, Partition, Store, partition
+from lochan.model.commits import Put
 from lochan.model.stores import KindCount
 from lochan.stores.memory.store import MemoryStore
 from lochan.transfer import counts
 from lochan.transfer.counts import add_counts, count_page
 from lochan.transfer.sources import StoreSource
+from tests.service.bench import table
 from tests.transfer.test_erasure import instance_of
 from tests.transfer.test_store_copy import WithoutWalk
 from tests.transfer.workbench import contents, fill
@@ -121,3 +124,36 @@ def test_many_rows_are_counted_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_token_of_another_thing_is_refused(token: str) -> None:
     with pytest.raises(Invalid, match="not one of a count"):
         count_page(StoreSource(MemoryStore()), token=token)
+
+
+def test_a_commit_of_one_table_stores_about_six_kilobytes(record_property) -> None:
+    def put(repository: Embedded, first: int, count: int) -> None:
+        puts = [
+            Put(key=(f"t{number:06d}",), content=table(f"s3://bucket/t{number:06d}/{number:032x}"))
+            for number in range(first, first + count)
+        ]
+        repository.commits.commit("main", f"from {first}", puts)
+
+    with open_repository("memory:") as repository:
+        source = StoreSource(repository._store)
+        for first in range(0, 20_000, 2_000):
+            put(repository, first, 1_000)
+        before = sum_of_objects(source)
+        commits = 1_000
+        for number in range(commits):
+            put(repository, (number * 7_919) % 10 * 2_000 + 1_000 + number, 1)
+        after = sum_of_objects(source)
+    rows, size = ((right - left) / commits for left, right in zip(before, after, strict=True))
+    record_property("counted", f"a commit of one table: {rows:.1f} objects, {size:,.0f} bytes")
+    assert 2 < rows < 5
+    assert 3_000 < size < 9_000
+
+
+def sum_of_objects(source: StoreSource) -> tuple[int, int]:
+    page = count_page(source, exact=True)
+    found = list(page.counts)
+    while page.token is not None:
+        page = count_page(source, exact=True, token=page.token)
+        found += page.counts
+    objects = [one for one in add_counts(found) if one.kind == "objects"]
+    return sum(one.rows for one in objects), sum(one.bytes for one in objects)
