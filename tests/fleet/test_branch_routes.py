@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from time import sleep
 
 import pytest
 
@@ -53,7 +52,7 @@ def configuration(folder: Path, port: int, servers: list[str]) -> str:
     scgi_temp_path {folder}/scgi;
     """
     text = text.replace("http {\n", "http {\n" + log, 1)
-    return f"pid {folder}/nginx.pid; error_log {folder}/error.log; daemon off;\n{text}"
+    return f"pid {folder}/nginx.pid; error_log stderr notice; daemon off;\n{text}"
 
 
 def free_port() -> int:
@@ -77,18 +76,17 @@ def nginx(folder: Path, servers: list[str]) -> Iterator[str]:
         "-g",
         "master_process off;",
     ]
-    started = subprocess.Popen([str(word) for word in words])
+    started = subprocess.Popen([str(word) for word in words], stderr=subprocess.PIPE, text=True)
+    assert started.stderr is not None
     try:
-        for _ in range(200):
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            assert started.poll() is None, (folder / "error.log").read_text()
-            sleep(0.05)
+        # It states how it waits for events when it listens.
+        lines = iter(started.stderr.readline, "")
+        assert any("event method" in line for line in lines), "nginx has ended"
         yield f"http://127.0.0.1:{port}"
     finally:
         started.terminate()
         started.wait(30)
+        started.stderr.close()
 
 
 def routes(folder: Path) -> dict[str, set[str]]:
