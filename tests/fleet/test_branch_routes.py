@@ -65,17 +65,7 @@ def nginx(folder: Path, servers: list[str]) -> Iterator[str]:
     port = free_port()
     file = folder / "nginx.conf"
     file.write_text(configuration(folder, port, servers))
-    words = [
-        NGINX,
-        "-e",
-        folder / "error.log",
-        "-p",
-        folder,
-        "-c",
-        file,
-        "-g",
-        "master_process off;",
-    ]
+    words = [NGINX, "-e", "stderr", "-p", folder, "-c", file, "-g", "master_process off;"]
     started = subprocess.Popen([str(word) for word in words], stderr=subprocess.PIPE, text=True)
     assert started.stderr is not None
     try:
