@@ -4,8 +4,9 @@
     python -m benchmarks events --part subscribers --rounds 2       a quick look at one
 
 `subscribers`: commits per second without subscribers, beside five that accept everything (one of
-them never returns from its first call), and beside five whose filters match nothing. The three
-servers are up at the same time and take turns, so that a change of the machine hits all of them.
+them never returns from its first call), beside five whose filters match nothing, and beside one
+that gets everything at least once. The four servers are up at the same time and take turns, so that
+a change of the machine hits all of them.
 
 `followers`: the time from the answer of a commit to its event at the followers of `/events/v1`:
 1,000 followers at 10 commits per second, and 100 at 100; and how often the store was read.

@@ -1,4 +1,4 @@
-"""Part `subscribers`: commits beside subscribers that accept everything, and that want nothing."""
+"""Part `subscribers`: commits beside subscribers that accept everything, or nothing, or durably."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from benchmarks.measure import emit
 
 ACCEPTING_BAR = 0.80
 NOTHING_BAR = 0.97
+_BARS = (ACCEPTING_BAR, NOTHING_BAR, ACCEPTING_BAR)
 
 SUBSCRIBERS = 5
 
@@ -143,12 +144,13 @@ def _start(testbed: Testbed) -> list[_Variant]:
         _Variant(testbed, "none", {}),
         _Variant(testbed, "accepting", accepting),
         _Variant(testbed, "nothing", nothing),
+        _Variant(testbed, "durable", {"durable": {**counting, "delivery": "at-least-once"}}),
     ]
 
 
 def _compare(variants: list[_Variant]) -> None:
     none = variants[0]
-    for variant, bar in zip(variants[1:], (ACCEPTING_BAR, NOTHING_BAR), strict=True):
+    for variant, bar in zip(variants[1:], _BARS, strict=True):
         shares = [one / other for one, other in zip(variant.rates, none.rates, strict=True)]
         emit(
             "event_subscribers_relative",

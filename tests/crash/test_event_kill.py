@@ -21,7 +21,7 @@ from tests.crash.event_writers import (
 from tests.profile import counted
 from tests.sinks.receiver import Receiver, receiving
 
-KILLS = counted(5, 32)
+KILLS = counted(4, 32)
 CHANGES = counted(2_000, 21_000)
 """Acknowledged in all lives."""
 
