@@ -181,7 +181,9 @@ _MAY_SUBSCRIBE = {
     "src/lochan/assembly/events.py",
     "src/lochan/assembly/serve.py",
     "src/lochan/embedded/repository.py",
+    "src/lochan/sinks/kafka.py",
     "src/lochan/sinks/lines.py",
+    "src/lochan/sinks/nats.py",
     "src/lochan/sinks/webhook.py",
 }
 _STARTS = {"subscribe", "register", "read_subscribers"}

@@ -142,6 +142,7 @@ class Telemetry:
             self.audit = AuditLog(settings.audit_log, self._audit_writer.write)
         self._server: Server | None = None
         self._repository: Repository | None = None
+        self._feeds: EventFeeds | None = None
         self._events: EventRunner | None = None
         self._deliveries = DeliveryMetrics(self._subscriptions)
         self._exposition: Exposition | None = None
@@ -191,10 +192,11 @@ class Telemetry:
         """Returns what is done when the process is asked to read its files again."""
         return [] if self._audit_writer is None else [self._audit_writer.reopen]
 
-    def attach(self, server: Server, repository: Repository) -> None:
-        """Takes the server and the repository whose numbers `/metrics` shows."""
+    def attach(self, server: Server, repository: Repository, feeds: EventFeeds) -> None:
+        """Takes the server, the repository and the feeds whose numbers `/metrics` shows."""
         self._server = server
         self._repository = repository
+        self._feeds = feeds
 
     def close(self) -> None:
         """Sends the traces that are left, and writes the rest of the audit log."""
@@ -223,6 +225,7 @@ class Telemetry:
             "pool_brief_under_way": server.brief_pool.under_way,
             "pool_publish_under_way": server.publish_pool.under_way,
             "pool_long_under_way": server.long_pool.under_way,
+            "event_followers": 0 if self._feeds is None else self._feeds.followers,
             "flush_waiting": server.group_flush.waiting,
             "flushes_total": server.group_flush.flushes,
             "node_cache_hits_total": nodes.hits,
@@ -302,7 +305,7 @@ def _serve(
             listeners=file_listeners(settings, options, file_faces(settings, repositories, access)),
             reloads=telemetry.reloads(),
         )
-        telemetry.attach(server, repository)
+        telemetry.attach(server, repository, reader.feeds)
         return server
 
     def on_ready(url: str) -> None:
