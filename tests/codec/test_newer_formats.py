@@ -42,12 +42,14 @@ from lochan.codec.objects import (
     object_id,
 )
 from lochan.codec.rows import (
+    DELETED_FORM,
     DESCRIPTION_FORM,
     MOVE_FORM,
     REFERENCE_FORM,
     REPOSITORY_FORM,
     SETTINGS_FORM,
     TOKEN_FORM,
+    DeletedRow,
     Description,
     Move,
     MoveRow,
@@ -99,6 +101,10 @@ ROWS: dict[type[object], tuple[bytes, Decode]] = {
     RepositoryRow: (
         encode_row(RepositoryRow(1, "r", bytes(16))),
         REPOSITORY_FORM.decode,
+    ),
+    DeletedRow: (
+        encode_row(DeletedRow(1, "r", bytes(16), 5)),
+        DELETED_FORM.decode,
     ),
     SettingsRow: (
         encode_row(SettingsRow(1, bytes(16))),
