@@ -159,6 +159,8 @@ def _compare(variants: list[_Variant]) -> None:
             commits_s=median(variant.rates),
             share=median(shares),
             shares=[round(one, 3) for one in shares],
+            # Less disturbed by others: what the server needs of a processor without and with.
+            cpu_share=median(none.cpu_us) / median(variant.cpu_us),
             none_cpu_us=median(none.cpu_us),
             cpu_us=median(variant.cpu_us),
             cpu_us_per_delivery=_per_delivery(variant, none),
@@ -171,4 +173,5 @@ def _compare(variants: list[_Variant]) -> None:
 def _per_delivery(variant: _Variant, none: _Variant) -> float:
     """Returns what the processor did more for each event that was handed over."""
     more_us = median(variant.cpu_us) - median(none.cpu_us)
-    return more_us / max(median(variant.deliveries), 1e-9)
+    deliveries = median(variant.deliveries)
+    return more_us / deliveries if deliveries else 0.0
