@@ -25,12 +25,14 @@ from lochan.codec.commits import (
 )
 from lochan.codec.forms import encode_row
 from lochan.codec.rows import (
+    DELETED_FORM,
     DESCRIPTION_FORM,
     MOVE_FORM,
     REFERENCE_FORM,
     REPOSITORY_FORM,
     SETTINGS_FORM,
     TOKEN_FORM,
+    DeletedRow,
     Description,
     Move,
     MoveRow,
@@ -122,6 +124,8 @@ MOVE_ROW = MoveRow(1, "main", 129, MOVE)
 MOVE_ROW_HEX = "94 01 a46d61696e cc81" + MOVE_HEX
 REPOSITORY = RepositoryRow(1, "repo", bytes(range(16)))
 REPOSITORY_HEX = "93 01 a47265706f c410" + bytes(range(16)).hex()
+DELETED = DeletedRow(1, "repo", bytes(range(16)), TIME_US)
+DELETED_HEX = "94 01 a47265706f c410" + bytes(range(16)).hex() + TIME_HEX
 SETTINGS = SettingsRow(1, bytes(range(16)), 3, (b"\x01",), (("A", b"\x80"),), b"\x02", b"\x81")
 SETTINGS_HEX = (
     "97 01 c410" + bytes(range(16)).hex() + "03 91 c40101 91 92 a141 c40180 c40102 c40181"
@@ -215,6 +219,7 @@ def test_a_listed_name_has_these_bytes():
         (MOVE_FORM, MOVE_ROW, MOVE_ROW_HEX),
         (REPOSITORY_FORM, REPOSITORY, REPOSITORY_HEX),
         (SETTINGS_FORM, SETTINGS, SETTINGS_HEX),
+        (DELETED_FORM, DELETED, DELETED_HEX),
     ],
 )
 def test_other_rows_have_these_bytes(form, row, row_hex):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from zlib import crc32
+
 import pytest
 
 from lochan.base.errors import Corrupt, LochanError, NewerFormat
@@ -10,10 +12,13 @@ from lochan.kv.format import (
     FORMAT_KEY,
     FORMAT_PARTITION,
     STORAGE_FORMAT,
+    CopyMark,
     check_format,
+    encode_copy_mark,
     encode_mark,
+    find_copy_mark,
 )
-from lochan.kv.store import ABSENT, Expected, Kind, Outcome, Partition, partition
+from lochan.kv.store import ABSENT, Entry, Expected, Kind, Outcome, Partition, Stamp, partition
 from lochan.stores.memory.store import MemoryStore
 from lochan.testing.faults import Fault, FaultKind, FaultyStore, ListedFaults
 
@@ -97,3 +102,13 @@ def test_a_mark_whose_reply_was_lost_is_found_by_the_next_open() -> None:
     with pytest.raises(Exception, match="lost reply"):
         check_format(FaultyStore(inner, plan))
     check_format(inner)
+
+
+def test_the_mark_of_a_copy_has_these_bytes():
+    mark = CopyMark(bytes(16), bytes(range(16)))
+    text = b"copy " + b"00" * 16 + b" 000102030405060708090a0b0c0d0e0f"
+    stored = text + b" %08x" % crc32(text)
+    assert encode_copy_mark(mark) == stored
+    assert find_copy_mark(Entry(b"format", stored, Stamp(b""))) == mark
+    for other in (b"1 83dcefb7", stored[:-1], text + b" 00000000", b"copy  "):
+        assert find_copy_mark(Entry(b"format", other, Stamp(b""))) is None

@@ -244,3 +244,36 @@ def test_a_mark_of_a_deletion_that_did_not_happen_erases_nothing():
     with pytest.raises(Conflict):
         Eraser(store).step("repo", erase_token(InstanceId(b"x" * 16)))
     assert rows_of_instance(store, instance) == rows
+
+
+def test_a_check_names_what_was_deleted_and_not_erased():
+    store = filled()
+    report = check_store(store, new_ports(), CheckOptions())
+    assert report.findings == ()
+    (deleted,) = [one for one in report.unjudged if one.kind == "deleted repositories"]
+    assert deleted.rows == 1
+    assert "lochan store erase" in deleted.why
+
+
+def test_a_check_takes_a_deletion_that_stopped_half_way_for_what_it_is():
+    for at in range(1, 40):
+        store = filled()
+        instance = instance_of(store, "repo")
+        try:
+            Eraser(FaultyStore(store, CrashAt(at))).delete("repo")
+        except SimulatedCrash:
+            report = check_store(store, new_ports(), CheckOptions())
+            assert not report.findings, at
+            continue
+        assert store.get(DELETED_PLACE, instance) is not None
+        break
+    else:
+        pytest.fail("it is never deleted")
+
+
+def test_a_check_finds_a_damaged_row_of_a_deleted_repository():
+    store = filled()
+    (gone,) = list_deleted(StoreSource(store))
+    store.put_many([(DELETED_PLACE, gone.instance, b"damaged")])
+    (finding,) = check_store(store, new_ports(), CheckOptions()).findings
+    assert finding.referred_by == "list of deleted repositories"

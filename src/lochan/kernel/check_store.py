@@ -13,7 +13,7 @@ import msgspec
 from lochan.base.errors import Corrupt, LochanError, NewerFormat, NotFound
 from lochan.base.ids import EMPTY_ID, InstanceId
 from lochan.base.names import REFS_NAME, RefName
-from lochan.codec.rows import REPOSITORY_FORM, RepositoryRow
+from lochan.codec.rows import DELETED_FORM, REPOSITORY_FORM, RepositoryRow
 from lochan.kernel.check import RepositoryCheck
 from lochan.kernel.check_findings import (
     Findings,
@@ -26,6 +26,7 @@ from lochan.kernel.check_findings import (
 from lochan.kernel.check_trees import Decode
 from lochan.kernel.context import RepositoryContext
 from lochan.kernel.repository import (
+    DELETED_PLACE,
     DESCRIPTION_KEY,
     INSTANCES_PLACE,
     REPOSITORIES_PLACE,
@@ -81,7 +82,11 @@ def check_store(
             )
             unjudged += [msgspec.structs.replace(one, repository=name) for one in check.run()]
     findings.repository = ""
-    _check_instances(store, findings, options.names)
+    deleted = _check_deleted(store, findings)
+    _check_instances(store, findings, options.names, deleted)
+    if deleted and options.names is None:
+        why = "nothing refers to their rows; `lochan store erase` erases them"
+        unjudged.append(Unjudged("deleted repositories", len(deleted), why))
     for check_rows in options.others:
         unjudged += check_rows(store, findings)
     return findings.report(tuple(unjudged))
@@ -148,9 +153,31 @@ def _open(
     return None if description is None else join(store, instance, description, ports)
 
 
-def _check_instances(store: Store, findings: Findings, names: Sequence[str] | None) -> None:
+def _check_deleted(store: Store, findings: Findings) -> set[bytes]:
+    """Checks the list of deleted repositories; returns those that are in no other list by name."""
+    deleted: set[bytes] = set()
+    for entry in scan_all(store, DELETED_PLACE):
+        try:
+            row = DELETED_FORM.decode(entry.value)
+            if row.instance != entry.key:
+                raise Corrupt("the row is that of another instance")
+            listed = store.get(REPOSITORIES_PLACE, row.name.encode())
+            if listed is None or read_instance(listed) != row.instance:
+                deleted.add(entry.key)
+        except (Corrupt, NewerFormat) as error:
+            name = "list of deleted repositories"
+            findings.add_error(RowKind.REPOSITORY, entry.key.hex(), error, name)
+    return deleted
+
+
+def _check_instances(
+    store: Store, findings: Findings, names: Sequence[str] | None, deleted: set[bytes]
+) -> None:
     """Checks the list of instances; finds repositories that are not in the list of repositories."""
     for entry in scan_all(store, INSTANCES_PLACE):
+        if entry.key in deleted:
+            # Its deletion stopped before the last step, which only clears this list.
+            continue
         try:
             row = REPOSITORY_FORM.decode(entry.value)
             if row.instance != entry.key:
