@@ -12,6 +12,7 @@ from lochan.base.errors import Invalid
 from lochan.base.ids import EMPTY_ID
 from lochan.base.limits.requests import PAGE_ENTRIES_MAX
 from lochan.base.names import RefName
+from lochan.codec.forms import add_checksum
 from lochan.events.durable import DurableDelivery
 from lochan.events.filters import EventFilter
 from lochan.events.reactions import EventRefused, ReceiverRefused
@@ -360,6 +361,32 @@ def test_a_history_that_cannot_be_read_is_a_gap_of_its_reference_only():
     server.commit("next", "hurt")
     work(delivery, server.clock)
     assert messages(listener.events)[-1] == "next"
+
+
+def test_what_a_newer_version_wrote_waits_for_the_upgrade_and_nothing_waits_for_it():
+    server = DurableServer()
+    server.repository.references.create("newer")
+    listener = Collector()
+    delivery = server.subscribe(listener, COMMITS)
+    for number in range(20):
+        for target in ("main", "newer"):
+            server.commit(f"{target}-{number}", target)
+        server.repository.references.assign("newer", "main")
+    context = server.repositories.open("default").context
+    log = partition(context.instance, Kind.LOG)
+    entry = list(scan_all(server.store, log))[1]
+    later = add_checksum(entry.value[:1] + b"\x02" + entry.value[2:-4])
+    server.store.put_many([(log, entry.key, later)])
+    work(delivery, server.clock)
+    server.repository.references.create("later")
+    server.commit("next", "later")
+    work(delivery, server.clock, pauses=2)
+    assert {one.reference.name for one in listener.events} == {"main", "later"}
+    assert delivery.status().last_error == "newer_format"
+    server.store.put_many([(log, entry.key, entry.value)])
+    work(delivery, server.clock, pauses=2)
+    newer = [one for one in listener.events if one.reference.name == "newer"]
+    assert messages(newer) == [f"newer-{number}" for number in range(20)]
 
 
 def test_sweeps_take_nothing_from_a_cursor_that_lags():
