@@ -21,6 +21,7 @@ from lochan.service.repositories import Repositories
 from lochan.stores.memory.store import MemoryStore
 from lochan.system import SystemRandom
 from lochan.testing.ports import ManualClock
+from tests.events.collector import Collector
 from tests.service.bench import table
 
 BEGIN_US = 1_700_000_000_000_000
@@ -62,6 +63,21 @@ class DurableServer:
 
     def commit(self, name: str, branch: str = "main") -> None:
         self.repository.commits.commit(branch, name, [Put(key=(name,), content=table(name))])
+
+
+class Refusing(Collector):
+    """Raises what it is given instead of taking events."""
+
+    def __init__(self, failure: Exception | None) -> None:
+        super().__init__()
+        self.failure = failure
+        self.asked: list[str] = []
+
+    def on_event(self, event: Event) -> None:
+        self.asked.append(event.id)
+        if self.failure is not None:
+            raise self.failure
+        super().on_event(event)
 
 
 def work(delivery: DurableDelivery, clock: ManualClock, *, pauses: int = 1) -> None:
