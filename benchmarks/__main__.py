@@ -35,6 +35,7 @@ _COMMANDS = {
     "neighbours": "benchmarks.neighbours.command",
     "peers": "benchmarks.peers",
     "spark": "benchmarks.spark.command",
+    "stores": "benchmarks.stores",
     "streams": "benchmarks.streams.command",
 }
 """Measurements with arguments of their own, by the module that has their command line."""
@@ -60,6 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "  python -m benchmarks http rows                one server alone\n"
         "  python -m benchmarks files-http               files, in the rows of lakeFS\n"
         "  python -m benchmarks peers                    side by side with the real Nessie\n"
+        "  python -m benchmarks stores                   commits on each store, and Nessie's\n"
         "  python -m benchmarks against --old CHECKOUT   two versions in alternation\n"
         "  python -m benchmarks memory                   one repository against 200\n"
         "  python -m benchmarks streams                  large bodies, slow clients, events\n"

@@ -27,7 +27,7 @@ from benchmarks.http_load.drive import run
 from benchmarks.http_load.preparation import Preparation, Refused
 from benchmarks.http_load.processes import Missing, Served
 from benchmarks.http_load.tables import ratio_table
-from benchmarks.http_load.testbed import SERVERS, Testbed
+from benchmarks.http_load.testbed import SERVERS, STORES, Testbed
 from benchmarks.http_load.usage import between, look, resident_mb
 from benchmarks.measure import Line
 
@@ -55,7 +55,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="`python -m benchmarks.report --peers FILE` then writes docs/performance.md.",
     )
-    parser.add_argument("--store", choices=["rocksdb", "postgres", "memory"], default="rocksdb")
+    parser.add_argument("--store", choices=STORES, default="rocksdb")
     parser.add_argument("--rows", nargs="+", default=rows.TABLE, metavar="NAME:CLIENTS")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=3, help="length of a window; default: 3")

@@ -12,10 +12,12 @@ from itertools import count
 from pathlib import Path
 
 from benchmarks.http_load.callers import setup_flags
+from benchmarks.http_load.databases import open_database
 from benchmarks.http_load.processes import Missing, Served, nessie_store, start_lochan, start_nessie
 from lochan.testing.postgres import MISSING, shared_server
 
-STORES = ("memory", "rocksdb", "postgres")
+STORES = ("memory", "rocksdb", "postgres", "cassandra", "dynamodb", "mongodb")
+_OF_DATABASES = ("cassandra", "dynamodb", "mongodb")
 SERVERS = ("lochan", "nessie")
 
 # On the disk of the project: a temporary folder of the system may be in memory.
@@ -49,20 +51,31 @@ class Testbed:
 
         `more` are further flags of ours.
         """
-        where = self._where(server)
         if server == "nessie":
-            served = start_nessie(nessie_store(self.store, where), self.folder)
+            served = start_nessie(self._theirs(), self.folder)
         else:
-            schemes = {"memory": "memory:", "rocksdb": f"rocksdb:{where}"}
-            url = schemes.get(self.store, f"postgresql://lochan@{where}")
             flags = setup_flags(self.folder) if authenticated else []
-            served = start_lochan(url, self.folder, *flags, *more)
+            served = start_lochan(self._ours(), self.folder, *flags, *more)
         self._stack.callback(served.stop)
         return served
 
     def pids(self, served: Served) -> list[int]:
         """Returns whose work is the server's work: its own, and that of its database."""
         return [served.pid, *([self._database_pid] if self._database_pid else [])]
+
+    def _ours(self) -> str:
+        """Returns the address of a new store of ours."""
+        if self.store in _OF_DATABASES:
+            return open_database(self.store).ours()
+        where = self._where("lochan")
+        schemes = {"memory": "memory:", "rocksdb": f"rocksdb:{where}"}
+        return schemes.get(self.store, f"postgresql://lochan@{where}")
+
+    def _theirs(self) -> list[str]:
+        """Returns the options of a new store of the peer."""
+        if self.store in _OF_DATABASES:
+            return open_database(self.store).theirs()
+        return nessie_store(self.store, self._where("nessie"))
 
     def _where(self, server: str) -> str:
         number = next(self._numbers)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -159,6 +161,42 @@ def test_a_partition_is_doubtful_until_a_round_of_paxos_has_ended() -> None:
     with partitions.turn(REFERENCES):
         pass
     assert not partitions.is_doubtful(REFERENCES)
+
+
+def test_writes_that_wait_for_one_turn_are_sent_together() -> None:
+    partitions = Partitions()
+    sent: list[list[bytes]] = []
+
+    def send(changes: Sequence[SetIf]) -> dict[bytes, Any]:
+        sent.append([one.key for one in changes])
+        if b"3" in sent[-1]:
+            raise Unknown("timed out")
+        return {one.key: Won(Stamp(one.key)) for one in changes}
+
+    def write(key: bytes) -> str:
+        try:
+            outcome = partitions.write([SetIf(REFERENCES, key, b"x", ABSENT)], send)[key]
+        except Unknown as error:
+            return error.message
+        assert isinstance(outcome, Won)
+        return outcome.stamp.decode()
+
+    with ThreadPoolExecutor(8) as threads:
+        with partitions.turn(REFERENCES):
+            # The second write of one row needs a batch of its own.
+            keys = (b"1", b"2", b"1", b"4")
+            waiting = [threads.submit(write, key) for key in keys]
+            while sum(len(one.changes) for one in _batches(partitions)) < 1:
+                pass
+        assert [one.result() for one in waiting] == ["1", "2", "1", "4"]
+    assert sorted(key for keys in sent for key in keys) == [b"1", b"1", b"2", b"4"]
+    assert write(b"3") == "timed out"
+    assert partitions.is_doubtful(REFERENCES)
+    assert not partitions._waiting
+
+
+def _batches(partitions: Partitions) -> list[Any]:
+    return list(partitions._waiting.values())
 
 
 def test_a_closed_client_sends_nothing() -> None:

@@ -56,7 +56,7 @@ from lochan.process import after_fork
 from lochan.stores.cassandra.address import CassandraAddress
 from lochan.stores.cassandra.client import CassandraClient, Request
 from lochan.stores.cassandra.objects import add_objects, partly
-from lochan.stores.cassandra.partitions import Partitions
+from lochan.stores.cassandra.partitions import BATCH_BYTES, BATCH_ROWS, Outcomes, Partitions
 from lochan.stores.cassandra.rows import (
     is_applied,
     new_stamp,
@@ -86,10 +86,6 @@ CAPABILITIES: Final = Capabilities(
 # Rows of one partition in one statement that reads: eight megabytes if all are of the largest size.
 _READ_ROWS: Final = 20
 _SCAN_ROWS: Final = 200
-
-# Rows and bytes that one conditional batch writes; the database allows half a segment of its log.
-_BATCH_ROWS: Final = 32
-_BATCH_BYTES: Final = 1_048_576
 
 # How many times of rows one statement reads before a partition is deleted.
 _DROP_ROWS: Final = 5_000
@@ -252,13 +248,14 @@ class CassandraStore:
         outcomes: dict[Name, Outcome] = {}
         try:
             for part in _parts([condition for _, condition in changes]):
-                outcomes |= self._set(part)
+                found = self._partitions.write(part, self._set)
+                outcomes |= {(part[0].partition, key): one for key, one in found.items()}
         except (Exhausted, Unavailable) as error:
             raise partly(error, bool(outcomes)) from None
-        found = [outcomes[condition.partition, condition.key] for _, condition in changes]
-        if any(isinstance(one, Won) for one in found):
+        ordered = [outcomes[condition.partition, condition.key] for _, condition in changes]
+        if any(isinstance(one, Won) for one in ordered):
             self._count()
-        return found
+        return ordered
 
     def hold(self, partition: Partition, key: bytes) -> Hold:
         """Reads a row without a lock: Cassandra has none."""
@@ -314,21 +311,19 @@ class CassandraStore:
         except Unknown as error:
             raise Unavailable(f"objects were not all added; {error.message}") from None
 
-    def _set(self, part: Sequence[SetIf]) -> dict[Name, Outcome]:
-        """Sets rows of one partition: by one batch, or one by one if they are not all won."""
+    def _set(self, part: Sequence[SetIf]) -> Outcomes:
+        """Sets rows of one partition, in its turn: by one batch, or one by one if one may lose."""
         stamp = new_stamp()
         requests = [set_request(change, stamp) for change in part]
-        outcomes: dict[Name, Outcome] = {}
-        with self._partitions.turn(part[0].partition):
-            if len(part) > 1 and is_applied(self._client.write_batch(requests)):
-                return {(change.partition, change.key): Won(stamp) for change in part}
-            try:
-                for change, (statement, values) in zip(part, requests, strict=True):
-                    answer = self._client.write(statement, *values)
-                    outcome = read_outcome(change, stamp, answer)
-                    outcomes[change.partition, change.key] = outcome
-            except (Exhausted, Unavailable) as error:
-                raise partly(error, bool(outcomes)) from None
+        if len(part) > 1 and is_applied(self._client.write_batch(requests)):
+            return {change.key: Won(stamp) for change in part}
+        outcomes: Outcomes = {}
+        try:
+            for change, (statement, values) in zip(part, requests, strict=True):
+                answer = self._client.write(statement, *values)
+                outcomes[change.key] = read_outcome(change, stamp, answer)
+        except (Exhausted, Unavailable) as error:
+            raise partly(error, bool(outcomes)) from None
         return outcomes
 
     def _put(self, part: Sequence[SetIf]) -> None:
@@ -369,9 +364,9 @@ def _parts(changes: Sequence[SetIf]) -> list[list[SetIf]]:
     for change in changes:
         where, size = change.partition, len(change.key) + len(change.value)
         batches = parts.setdefault(where, [])
-        if not batches or len(batches[-1]) == _BATCH_ROWS or left[where] < size:
+        if not batches or len(batches[-1]) == BATCH_ROWS or left[where] < size:
             batches.append([])
-            left[where] = _BATCH_BYTES
+            left[where] = BATCH_BYTES
         batches[-1].append(change)
         left[where] -= size
     return [part for batches in parts.values() for part in batches]
