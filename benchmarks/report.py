@@ -4,7 +4,8 @@
 fastest is kept, with the number of runs and the slowest figure beside it, because on a shared
 machine the result of a run depends on the other load as much as on Lochan. `--peers RUN …` takes
 outputs of `benchmarks peers` and `benchmarks http` and writes the comparison with its charts, and
-`--spark RUN …`, `--access RUN …` and `--files-http RUN …` those of the commands of that name.
+`--spark RUN …`, `--access RUN …`, `--files-http RUN …` and `--stores RUN …` those of the commands
+of that name.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from benchmarks import access_page
+from benchmarks import access_page, stores_page
 from benchmarks.http_files import page as files_page
 from benchmarks.http_load import page as compared_page
 from benchmarks.measure import Line
@@ -285,6 +286,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--peers", nargs="+", type=Path, metavar="RUN", help="outputs of peers")
     parser.add_argument("--spark", nargs="+", type=Path, metavar="RUN", help="outputs of spark")
     parser.add_argument("--access", nargs="+", type=Path, metavar="RUN", help="outputs of access")
+    parser.add_argument("--stores", nargs="+", type=Path, metavar="RUN", help="outputs of stores")
     parser.add_argument("--files-http", nargs="+", type=Path, metavar="RUN", help="of files-http")
     chosen = parser.parse_args(arguments)
     if chosen.keep:
@@ -302,6 +304,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         runs = [line for path in chosen.access for line in access_page.read_lines(path)]
         kept = access_page.keep(access_page.read_lines(access_page.MEASURED), runs)
         _store(access_page.MEASURED, kept)
+    if chosen.stores:
+        runs = [line for path in chosen.stores for line in stores_page.read_lines(path)]
+        kept = stores_page.keep(stores_page.read_lines(stores_page.MEASURED), runs)
+        _store(stores_page.MEASURED, kept)
     if chosen.files_http:
         runs = [line for path in chosen.files_http for line in files_page.read_lines(path)]
         _store(
@@ -315,6 +321,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     written = spark_page.render(written, spark_page.read_lines(spark_page.MEASURED))
     written = access_page.render(written, access_page.read_lines(access_page.MEASURED))
     written = files_page.render(written, files_page.read_lines(files_page.MEASURED))
+    written = stores_page.render(written, stores_page.read_lines(stores_page.MEASURED))
     PAGE.write_text(written, "utf-8")
 
 
