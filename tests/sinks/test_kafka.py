@@ -151,7 +151,19 @@ def test_a_password_comes_from_a_file_and_a_new_one_counts_without_a_restart(
     assert PASSWORD not in repr(sink._options) + str(refused)
 
 
-def test_without_a_broker_an_event_is_tried_again():
+def test_with_tls_the_certificate_of_the_broker_is_verified(server, topic, tmp_path, monkeypatch):
+    known = tmp_path / "ca.pem"
+    known.write_text(server.certificate)
+    encrypted = {"servers": [server.tls_address], "tls": True}
+    with monkeypatch.context() as patch:
+        patch.setattr("lochan.sinks.kafka.BROKER_TIMEOUT_MS", 1_000)
+        assert not isinstance(refusal(opened(server, topic, **encrypted)), EventRefused)
+    opened(server, topic, **encrypted, ca_file=str(known)).on_event(stored_event())
+    assert len(server.messages(topic)) == 1
+
+
+def test_without_a_broker_an_event_is_tried_again(monkeypatch):
+    monkeypatch.setattr("lochan.sinks.kafka.BROKER_TIMEOUT_MS", 1_000)
     sink = open_kafka({"servers": ["127.0.0.1:1"], "topic": "t", "tls": False})
     away = refusal(sink)
     assert not isinstance(away, EventRefused)
