@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from lochan.access.policy import Call
-from lochan.assembly.events import EventRunner
+from lochan.assembly.events import EventRunner, _work
 from lochan.assembly.subscribers import Registration
 from lochan.base.errors import Invalid
 from lochan.embedded import Embedded, open_repository
+from lochan.events.delivery import Delivery
 from lochan.events.filters import EventFilter
 from lochan.events.hub import AnyDelivery, EventHub
 from lochan.events.subscribers import (
@@ -277,6 +278,24 @@ def test_no_request_waits_for_a_subscriber():
     for one in blocked:
         one.release.set()
     runner.close()
+
+
+def test_a_worker_that_is_stopped_just_before_it_waits_ends():
+    bench, listener = Bench(), Blocked()
+    delivery = bench.hub.subscribe(listener)
+    assert isinstance(delivery, Delivery)
+
+    class Bell(threading.Event):
+        def clear(self) -> None:
+            # Here the worker has found that it is not over yet.
+            delivery.stop()
+            super().clear()
+
+    bell, stopping = Bell(), threading.Event()
+    delivery.wake = bell.set
+    stopping.set()
+    _work(delivery, bell, stopping)
+    assert delivery.is_over
 
 
 def test_a_subscriber_that_fails_at_its_start_is_cancelled_and_tried_again():

@@ -15,6 +15,8 @@ import pytest
 
 from tests.events.faces import WHO, Clients, watched_server
 
+pytestmark = pytest.mark.slow
+
 Expected = list[tuple[str, dict[str, Any]]]
 
 COMMON = {"id", "type", "time", "sentBy", "initiator", "repository", "reference"}
