@@ -80,7 +80,7 @@ test-databases: setup ## Run the suites of all stores in full: contract, kernel,
 	LOCHAN_TEST_PROFILE=deep $(BIN)/python -m pytest $(PARALLEL) tests/contract tests/stores $(ARGS)
 
 # FUZZ_SEED=… sends other requests than the run before.
-test-fuzz: setup ## Send thousands of requests made from openapi.yaml, about two minutes
+test-fuzz: setup ## Send thousands of drawn requests to all ports, several minutes
 	LOCHAN_TEST_PROFILE=deep $(if $(FUZZ_SEED),LOCHAN_FUZZ_SEED=$(FUZZ_SEED)) \
 	  $(BIN)/python -m pytest tests/fuzz -s
 
