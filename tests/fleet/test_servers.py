@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ WRITES = counted(300, 20_000)
 FAULTS_APART_S = 1.5
 LASTING_S = 0.4
 
+STARTS_MAX = 10
 STEP = 200
 """A wait for so many writes is short on every database, whatever the faults are."""
 
@@ -53,8 +54,16 @@ class FleetServer:
         self.address = self._served.address
 
     def kill_and_restart(self) -> None:
-        """Ends it in the middle of whatever it does, and starts it again."""
+        """Ends it in the middle of whatever it does, and starts it again.
+
+        A server that meets a fault while it opens its store ends with the reason; it is started
+        once more then, as a supervisor would do.
+        """
         self._served.kill()
+        for _ in range(STARTS_MAX - 1):
+            with suppress(RuntimeError):
+                self._served = self._start()
+                return
         self._served = self._start()
 
     def check(self) -> None:
