@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from lochan.access.directory import Directory
+from lochan.access.revision import REVISION_KEY
 from lochan.base.errors import NotFound, Unknown
 from lochan.base.limits.access import ACCESS_READ_ATTEMPTS_MAX, ACCESS_STALE_MS
 from lochan.kv.observe import ObservedStore
+from lochan.kv.store import Entry, Partition, Store
 from lochan.testing.call_counts import CallCounts
 from lochan.testing.faults import Fault, FaultKind, FaultyStore, PlannedCall
 from lochan.testing.ports import ManualClock
@@ -69,6 +74,33 @@ def test_the_revision_is_written_after_the_change(bench, name):
     faulty = FaultyStore(bench.store, OnCalls(note))
     CHANGES[name](bench.again(faulty))
     assert written[-1] == b"revision"
+
+
+class LateReads:
+    """A store whose first read of the revision ends after something else has happened."""
+
+    def __init__(self, store: Store, happens: Callable[[], None]) -> None:
+        self._store = store
+        self._happens: Callable[[], None] | None = happens
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def get(self, partition: Partition, key: bytes) -> Entry | None:
+        found = self._store.get(partition, key)
+        happens = self._happens
+        if key == REVISION_KEY and happens is not None:
+            self._happens = None
+            happens()
+        return found
+
+
+def test_a_read_that_ends_after_a_change_does_not_hide_it_from_its_own_server(bench):
+    before = bench.directory.revision.read()
+    one = bench.again(LateReads(bench.store, lambda: one.directory.create_group("h")))
+    assert one.directory.revision.fetch() == before, "it was read before the change"
+    assert one.directory.revision.find_known() is None
+    assert one.directory.revision.read() != before
 
 
 @pytest.mark.parametrize("name", ["delete_user", "remove_member", "detach", "delete_token"])

@@ -154,10 +154,7 @@ class FleetCheck:
     def _turns(self, name: str) -> Iterator[str]:
         """Checks (d) for a reference that all clients want."""
         attempts = [one for one in self.recorded.operations if one.branch == name]
-        try:
-            moves = list(self.system.references.iterate_log(name))[::-1]
-        except NotFound:
-            moves = []
+        found, moves = self._head_and_log(name)
         chain = []
         at = ""
         for move in moves:
@@ -170,7 +167,8 @@ class FleetCheck:
                 at = move.new
                 chain.append(self._link("create", at, attempts))
         yield from find_violations(chain, [_as_move(one) for one in attempts])
-        yield from self._ends(name, at)
+        if found != at:
+            yield f"is at {found[:12]!r}, its log ends at {at[:12]!r}"
 
     def _link(self, kind: str, source: str, attempts: Sequence[Operation]) -> Link:
         """Returns a move under the name of the request that made it: an acknowledged one first."""
@@ -180,10 +178,17 @@ class FleetCheck:
         name = asked[0].name if asked else f"{kind} at {source[:12]} by nobody"
         return Link(f"{kind} {source}", name)
 
-    def _ends(self, name: str, at: str) -> Iterator[str]:
+    def _head_and_log(self, name: str) -> tuple[str, list[Any]]:
+        """Returns both as of one moment: a write of unknown outcome may come between two reads."""
         found = self._head(name)
-        if found != at:
-            yield f"is at {found[:12]!r}, its log ends at {at[:12]!r}"
+        while True:
+            try:
+                moves = list(self.system.references.iterate_log(name))[::-1]
+            except NotFound:
+                moves = []
+            before, found = found, self._head(name)
+            if found == before:
+                return found, moves
 
     def _head(self, name: str) -> str:
         try:

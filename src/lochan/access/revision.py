@@ -40,7 +40,9 @@ class Revision:
         self._store = store
         self._ports = ports
         self._retry_policy = retry_policy
-        self._seen: tuple[int, bytes] | None = None
+        self._seen: tuple[int, bytes, object] | None = None
+        self._own = object()
+        """Another one after each change by this server; what was read under an older one is old."""
 
     def change(self) -> None:
         """Marks that something was changed; called after the change."""
@@ -57,7 +59,7 @@ class Revision:
                     raise _NOTICED.error(error.message) from trouble
                 continue
             finally:
-                self._seen = None
+                self._own = object()
             return
 
     def find_known(self) -> bytes | None:
@@ -66,7 +68,7 @@ class Revision:
         now_ns = self._ports.clock.monotonic_ns()
         if seen is None or now_ns - seen[0] > ACCESS_STALE_MS * _NS_PER_MS:
             return None
-        return seen[1]
+        return seen[1] if seen[2] is self._own else None
 
     def read(self) -> bytes:
         """Returns the revision, as it was a short time ago at most."""
@@ -75,10 +77,10 @@ class Revision:
 
     def fetch(self) -> bytes:
         """Reads the revision from the store."""
-        began_ns = self._ports.clock.monotonic_ns()
+        own, began_ns = self._own, self._ports.clock.monotonic_ns()
         entry = self._store.get(ACCESS_PARTITION, REVISION_KEY)
         value = b"" if entry is None else entry.value
-        self._seen = (began_ns, value)
+        self._seen = (began_ns, value, own)
         return value
 
     def read_unchanged(self, read: Callable[[], _Found]) -> _Found:
