@@ -245,7 +245,7 @@ def test_nothing_else_is_imported(server, foreign, url, status):
 
 def test_the_memory_of_a_server_does_not_depend_on_the_size_of_a_file(object_store, tmp_path):
     piece = content_of(1 << 20)
-    many = counted(128, 1_024)
+    many = counted(192, 1_088)
     with files_server(object_store, tmp_path) as server:
         for count in (64, many):
             made = server.file("PUT", "large", content=iter([piece] * count))
